@@ -1,0 +1,8 @@
+//! Tollgate.
+
+pub mod config;
+pub mod domain;
+pub mod limit;
+pub mod pricing;
+pub mod store;
+pub mod wire;

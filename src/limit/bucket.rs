@@ -1,0 +1,330 @@
+//! The token bucket: exact integer arithmetic, no drift, no overflow.
+//!
+//! A rate such as 5 per minute earns 1/12,000,000 token a microsecond. Instead of fractions the level is kept in *units* chosen per
+//! bucket so that one microsecond earns a whole number of them: the rate is reduced to lowest terms `gain / unit`, a token is worth
+//! `unit` units and a microsecond earns `gain`. Every number stays below 2⁵³, so a Lua script computes the very same.
+
+use crate::domain::Timestamp;
+
+/// Numbers above this are not exact in the doubles of a Lua script.
+pub const MAX_EXACT: u64 = 1 << 53;
+
+/// A clock that jumps back by less than this is jitter between readers; by more, and the stored time is the wrong one.
+const JITTER_MICROS: u64 = 1_000_000;
+
+/// A bucket of `capacity` tokens that refills at `gain / unit` tokens per microsecond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    capacity: u64,
+    gain: u64,
+    unit: u64,
+}
+
+/// Why a rate and capacity make no bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BucketError {
+    /// The period is zero.
+    #[error("the period of a rate cannot be zero")]
+    NoPeriod,
+    /// `capacity x unit` leaves the exact range.
+    #[error("this rate and capacity cannot be counted exactly; use a rounder or smaller number")]
+    NotExact,
+}
+
+/// What is in a bucket. A bucket never seen is full, so no state means full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BucketState {
+    /// Units in the bucket at `at`; negative when in debt.
+    pub level: i64,
+    /// When `level` was right.
+    pub at: Timestamp,
+    /// Units per token at that time, so that a changed limit can convert the level.
+    pub unit: u64,
+}
+
+/// Whether an amount fits a bucket or window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// At once.
+    Now,
+    /// It may start after this many microseconds, within the claim's `max_wait`.
+    Starts(u64),
+    /// Not within `max_wait`; it will be admitted after this many microseconds.
+    Refused(u64),
+    /// Never: more than the limit itself.
+    Never,
+}
+
+impl Bucket {
+    /// A bucket of `capacity` tokens refilled by `amount` tokens every `period` microseconds.
+    ///
+    /// # Errors
+    /// When the numbers cannot be kept exactly (see [`BucketError`]).
+    pub fn new(capacity: u64, amount: u64, period: u64) -> Result<Self, BucketError> {
+        Self::scaled(capacity, u128::from(amount), u128::from(period))
+    }
+
+    /// As [`Bucket::new`], refilled at only `headroom` millionths of the rate.
+    ///
+    /// # Errors
+    /// As [`Bucket::new`].
+    pub fn with_headroom(capacity: u64, amount: u64, period: u64, headroom: u32) -> Result<Self, BucketError> {
+        Self::scaled(capacity, u128::from(amount) * u128::from(headroom), u128::from(period) * 1_000_000)
+    }
+
+    fn scaled(capacity: u64, amount: u128, period: u128) -> Result<Self, BucketError> {
+        if period == 0 {
+            return Err(BucketError::NoPeriod);
+        }
+        let common = gcd(amount, period);
+        let (gain, unit) = (amount / common, period / common);
+        let exact = |n: u128| u64::try_from(n).ok().filter(|&n| n <= MAX_EXACT / 4);
+        let (Some(gain), Some(unit)) = (exact(gain), exact(unit)) else { return Err(BucketError::NotExact) };
+        // A debt of one capacity and a wait on top of it must stay exact too, hence the quarter.
+        exact(u128::from(capacity.max(1)) * u128::from(unit)).ok_or(BucketError::NotExact)?;
+        Ok(Self { capacity, gain, unit })
+    }
+
+    /// Tokens in a full bucket.
+    #[must_use]
+    pub const fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Units earned per microsecond.
+    #[must_use]
+    pub const fn gain(&self) -> u64 {
+        self.gain
+    }
+
+    /// Units per token.
+    #[must_use]
+    pub const fn unit(&self) -> u64 {
+        self.unit
+    }
+
+    /// The bucket's rate in tokens per minute, rounded down: what the headers state.
+    #[must_use]
+    pub fn per_minute(&self) -> u64 {
+        u64::try_from(u128::from(self.gain) * 60_000_000 / u128::from(self.unit)).unwrap_or(u64::MAX)
+    }
+
+    const fn full(&self) -> i64 {
+        (self.capacity * self.unit).cast_signed()
+    }
+
+    /// The state at `now`: refilled, converted to the present limit, never above capacity.
+    #[must_use]
+    pub fn advance(&self, state: Option<BucketState>, now: Timestamp) -> BucketState {
+        let Some(old) = state else { return BucketState { level: self.full(), at: now, unit: self.unit } };
+        let mut level = old.level;
+        if old.unit != self.unit {
+            level = level.div_euclid(old.unit.max(1).cast_signed()).saturating_mul(self.unit.cast_signed());
+        }
+        level = level.min(self.full());
+        // A little backwards is two readers of one clock: nothing is earned and time does not go back, else it would be earned
+        // twice. A lot backwards is a stored time that was wrong: it is repaired, and nobody is locked out for the difference.
+        let at = if old.at > now && old.at.since(now) <= JITTER_MICROS { old.at } else { now };
+        let missing = u64::try_from(self.full() - level).unwrap_or(0);
+        let elapsed = at.since(old.at);
+        level = if self.gain > 0 && elapsed > missing / self.gain {
+            self.full()
+        } else {
+            level + (elapsed * self.gain).cast_signed()
+        };
+        BucketState { level, at, unit: self.unit }
+    }
+
+    /// Whether `amount` tokens fit an advanced state, waiting at most `max_wait` microseconds.
+    #[must_use]
+    pub fn fit(&self, state: BucketState, amount: u64, max_wait: u64) -> Fit {
+        if amount > self.capacity {
+            return Fit::Never;
+        }
+        let missing = (amount * self.unit).cast_signed() - state.level;
+        match u64::try_from(missing) {
+            Err(_) | Ok(0) => Fit::Now,
+            Ok(_) if self.gain == 0 => Fit::Never,
+            Ok(missing) => match missing.div_ceil(self.gain) {
+                wait if wait <= max_wait => Fit::Starts(wait),
+                wait => Fit::Refused(wait - max_wait),
+            },
+        }
+    }
+
+    /// Takes `amount` tokens, into debt if need be.
+    pub fn take(&self, state: &mut BucketState, amount: u64) {
+        state.level = state.level.saturating_sub(self.in_units(amount));
+    }
+
+    /// Corrects `claimed` to `actual`: a refund never above capacity, an overrun into debt.
+    ///
+    /// With `forgive` the debt of an overrun ends at minus one capacity (unless it was deeper before).
+    pub fn correct(&self, state: &mut BucketState, claimed: u64, actual: u64, forgive: bool) {
+        if actual <= claimed {
+            state.level = state.level.saturating_add(self.in_units(claimed - actual)).min(self.full());
+        } else {
+            let floor = if forgive { state.level.min(-self.full()) } else { i64::MIN };
+            state.level = state.level.saturating_sub(self.in_units(actual - claimed)).max(floor);
+        }
+        state.level = state.level.max(-MAX_EXACT.cast_signed());
+    }
+
+    /// Whole tokens left, zero when in debt.
+    #[must_use]
+    pub fn remaining(&self, state: BucketState) -> u64 {
+        u64::try_from(state.level).unwrap_or(0) / self.unit
+    }
+
+    /// Tokens missing to a full bucket, rounded up: more than the capacity when in debt.
+    #[must_use]
+    pub fn used(&self, state: BucketState) -> u64 {
+        u64::try_from(self.full() - state.level).unwrap_or(0).div_ceil(self.unit)
+    }
+
+    /// Microseconds until the bucket is full; a year when it never refills.
+    #[must_use]
+    pub fn until_full(&self, state: BucketState) -> u64 {
+        let missing = u64::try_from(self.full() - state.level).unwrap_or(0);
+        if missing == 0 { 0 } else { missing.checked_div(self.gain).map_or(365 * 86_400_000_000, |_| missing.div_ceil(self.gain)) }
+    }
+
+    fn in_units(&self, tokens: u64) -> i64 {
+        tokens.saturating_mul(self.unit).min(MAX_EXACT).cast_signed()
+    }
+}
+
+fn gcd(a: u128, b: u128) -> u128 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000;
+    const MINUTE: u64 = 60 * SECOND;
+
+    /// Claims and takes, without waiting.
+    fn ask(bucket: Bucket, state: &mut Option<BucketState>, now: u64, amount: u64) -> Fit {
+        let mut at = bucket.advance(*state, Timestamp(now));
+        let fit = bucket.fit(at, amount, 0);
+        if fit == Fit::Now {
+            bucket.take(&mut at, amount);
+        }
+        *state = Some(at);
+        fit
+    }
+
+    #[test]
+    fn a_business_plan_gets_its_burst_and_then_one_a_second() {
+        let bucket = Bucket::new(120, 1, SECOND).expect("exact");
+        let mut state = None;
+        let mut admitted = 0;
+        for i in 0..6_000 {
+            admitted += u32::from(ask(bucket, &mut state, i * 100_000, 1) == Fit::Now); // ten a second for ten minutes
+        }
+        assert_eq!(admitted, 120 + 599);
+    }
+
+    #[test]
+    fn polling_an_empty_bucket_does_not_starve_it() {
+        for (rate, poll, polls, grants) in [(60, 400_000, 50, 19..=21), (6, SECOND, 60, 5..=7)] {
+            let bucket = Bucket::new(rate, rate, MINUTE).expect("exact");
+            let mut state = None;
+            assert_eq!(ask(bucket, &mut state, 0, rate), Fit::Now);
+            let granted = (1..=polls).filter(|i| ask(bucket, &mut state, i * poll, 1) == Fit::Now).count();
+            assert!(grants.contains(&granted), "{rate}/m polled {polls} times: {granted}");
+        }
+    }
+
+    #[test]
+    fn a_full_bucket_earns_no_hidden_credit() {
+        let bucket = Bucket::new(10_000, 10_000, MINUTE).expect("exact");
+        let mut state = None;
+        assert_eq!(ask(bucket, &mut state, 0, 1), Fit::Now);
+        assert_eq!(ask(bucket, &mut state, 600 * SECOND, 10_000), Fit::Now);
+        assert_eq!(ask(bucket, &mut state, 600 * SECOND, 10_000), Fit::Refused(MINUTE));
+    }
+
+    #[test]
+    fn the_wait_is_the_exact_instant() {
+        let bucket = Bucket::new(10_000, 10_000, MINUTE).expect("exact");
+        let mut state = Some(BucketState { level: bucket.full(), at: Timestamp(0), unit: bucket.unit() });
+        assert_eq!(ask(bucket, &mut state, 0, 10_000), Fit::Now);
+        let Fit::Refused(wait) = ask(bucket, &mut state, 1, 1_000) else { panic!("empty") };
+        assert!(matches!(ask(bucket, &mut state, wait, 1_000), Fit::Refused(1)));
+        assert_eq!(ask(bucket, &mut state, 1 + wait, 1_000), Fit::Now);
+    }
+
+    #[test]
+    fn an_overrun_is_debt_down_to_one_capacity() {
+        let bucket = Bucket::new(10_000, 10_000, MINUTE).expect("exact");
+        let full = bucket.advance(None, Timestamp(0));
+        let mut state = full;
+        bucket.take(&mut state, 9_000); // level 1,000
+        bucket.correct(&mut state, 1_000, 9_000, true);
+        assert_eq!(state.level, -7_000 * bucket.unit().cast_signed());
+        assert_eq!(bucket.fit(state, 1_000, 0), Fit::Refused(48 * SECOND));
+        bucket.correct(&mut state, 0, 1_000_000, true);
+        assert_eq!(state.level, -10_000 * bucket.unit().cast_signed());
+        bucket.correct(&mut state, 1_000_000, 0, true);
+        assert_eq!(state.level, full.level, "a refund never passes capacity");
+    }
+
+    #[test]
+    fn a_changed_limit_converts_the_level() {
+        let (old, small, large) = (
+            Bucket::new(10_000, 10_000, MINUTE).expect("exact"),
+            Bucket::new(1_000, 1_000, MINUTE).expect("exact"),
+            Bucket::new(100_000, 100_000, MINUTE).expect("exact"),
+        );
+        let mut state = Some(old.advance(None, Timestamp(0)));
+        assert_eq!(ask(old, &mut state, 0, 1_000), Fit::Now);
+        let lowered = small.advance(state, Timestamp(0));
+        assert_eq!(small.remaining(lowered), 1_000);
+        let raised = large.advance(Some(lowered), Timestamp(0));
+        assert_eq!(large.remaining(raised), 1_000, "grows only by refill");
+    }
+
+    #[test]
+    fn time_that_runs_back_neither_earns_nor_locks_out() {
+        let bucket = Bucket::new(60, 60, MINUTE).expect("exact");
+        let hour_ahead = BucketState { level: 5 * bucket.unit().cast_signed(), at: Timestamp(3_600 * SECOND), unit: bucket.unit() };
+        let mut state = Some(hour_ahead);
+        assert_eq!(ask(bucket, &mut state, 10 * SECOND, 5), Fit::Now);
+        assert_eq!(ask(bucket, &mut state, 10 * SECOND, 1), Fit::Refused(SECOND));
+        assert_eq!(ask(bucket, &mut state, 10 * SECOND - 5, 1), Fit::Refused(SECOND), "jitter earns nothing");
+        assert_eq!(ask(bucket, &mut state, 11 * SECOND, 1), Fit::Now);
+    }
+
+    #[test]
+    fn silly_limits_do_no_harm() {
+        let none = Bucket::new(0, 0, MINUTE).expect("zero is a limit");
+        assert_eq!(none.fit(none.advance(None, Timestamp(0)), 1, 0), Fit::Never);
+        let huge = Bucket::new(1_000_000_000_000, 1_000_000_000_000, MINUTE).expect("exact");
+        let mut state = None;
+        assert_eq!(ask(huge, &mut state, 0, 1_000_000_000_000), Fit::Now);
+        assert_eq!(huge.until_full(state.expect("seen")), MINUTE);
+        assert_eq!(Bucket::new(u64::MAX, 1, MINUTE), Err(BucketError::NotExact));
+        assert_eq!(Bucket::new(1, 1, 0), Err(BucketError::NoPeriod));
+        let fractional = Bucket::new(10, 7, 10 * SECOND).expect("0.7 a second");
+        assert_eq!((fractional.gain(), fractional.unit()), (7, 10_000_000));
+    }
+
+    #[test]
+    fn a_wait_is_a_place_in_line() {
+        let bucket = Bucket::new(1, 1, SECOND).expect("exact");
+        let mut state = bucket.advance(None, Timestamp(0));
+        let starts: Vec<_> = (0..4)
+            .map(|_| {
+                let fit = bucket.fit(state, 1, 2 * SECOND);
+                if matches!(fit, Fit::Now | Fit::Starts(_)) {
+                    bucket.take(&mut state, 1);
+                }
+                fit
+            })
+            .collect();
+        assert_eq!(starts, [Fit::Now, Fit::Starts(SECOND), Fit::Starts(2 * SECOND), Fit::Refused(SECOND)]);
+    }
+}

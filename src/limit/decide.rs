@@ -1,0 +1,327 @@
+//! All claims of a request at once: read all, check all, write all or (almost) nothing.
+
+use super::bucket::{BucketState, Fit};
+use super::budget::{BudgetFit, BudgetState};
+use super::claim::{Claim, Elastic, LimitName, Measure, Rule, ScopeKey};
+use super::window::WindowState;
+use crate::domain::{ReservationId, Timestamp};
+
+/// Whoever must wait longer than this for its own limits claims the ceiling only at its start time, microseconds.
+pub const DEFER_ABOVE: u64 = 1_000_000;
+
+/// What a request asks of the store.
+#[derive(Clone, Debug)]
+pub struct Admission {
+    /// The reservation these claims become.
+    pub reservation: ReservationId,
+    /// The customer whose request it is; the reservation is kept with them.
+    pub customer: ScopeKey,
+    /// Everything asked, decided together.
+    pub claims: Vec<Claim>,
+    /// How the [`Measure::Money`] claims may shrink.
+    pub elastic: Option<Elastic>,
+    /// Microseconds until the hold is taken for lost unless it is renewed.
+    pub lease: u64,
+}
+
+/// What the limits said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// By the deciding clock, when it was decided.
+    pub at: Timestamp,
+    /// Whether the claims were taken.
+    pub admitted: bool,
+    /// Microseconds after `at` at which the request may start.
+    pub start_in: u64,
+    /// The output cap that was granted, where it is smaller than the one asked for.
+    pub granted: Option<u64>,
+    /// One verdict per claim, in order.
+    pub verdicts: Vec<Verdict>,
+}
+
+impl Decision {
+    /// Whether the ceiling is still to be claimed, at the start time.
+    #[must_use]
+    pub fn deferred(&self) -> bool {
+        self.verdicts.iter().any(|v| v.outcome == Outcome::Deferred)
+    }
+}
+
+/// What one limit said, and how it stands after the decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Yes, no, or when.
+    pub outcome: Outcome,
+    /// What is used of the limit: tokens missing from the bucket, the window's sum, or what is spent in the period.
+    pub used: u64,
+    /// What requests in flight hold of a budget; zero for buckets and windows.
+    pub held: u64,
+    /// What is left, zero when in debt.
+    pub remaining: u64,
+    /// Microseconds until the bucket is full, the window empty, or the period over.
+    pub reset_in: u64,
+    /// Where it was booked: the start of the period or the second of the slot, Unix seconds; zero for a bucket.
+    pub booked: u64,
+}
+
+/// The answer of one limit to one claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It fits now.
+    Fits,
+    /// It fits after this many microseconds, within the claim's `max_wait`.
+    Starts(u64),
+    /// It will be admitted after this many microseconds.
+    Refused(u64),
+    /// Only requests in flight stand in the way.
+    InFlight,
+    /// The period's budget leaves too little room.
+    Exhausted,
+    /// More than the limit itself.
+    Never,
+    /// Not asked yet: the ceiling of a request that must first wait for its own limits.
+    Deferred,
+}
+
+impl Outcome {
+    /// Whether this limit lets the request through.
+    #[must_use]
+    pub const fn passes(self) -> bool {
+        matches!(self, Self::Fits | Self::Starts(_) | Self::Deferred)
+    }
+}
+
+/// The end of a reservation, an upsert by its id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settlement {
+    /// Which reservation.
+    pub reservation: ReservationId,
+    /// The customer it is kept with.
+    pub customer: ScopeKey,
+    /// One line per claim that was taken.
+    pub lines: Vec<Line>,
+}
+
+/// One claim and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// The claim as it was taken (`amount` is what is held).
+    pub claim: Claim,
+    /// What was used instead.
+    pub actual: u64,
+    /// [`Verdict::booked`] of the admission.
+    pub booked: u64,
+}
+
+/// The state of one limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Of a [`Rule::Bucket`].
+    Bucket(BucketState),
+    /// Of a [`Rule::Window`].
+    Window(Box<WindowState>),
+    /// Of a [`Rule::Budget`].
+    Budget(Box<BudgetState>),
+}
+
+/// Where states are kept. A limit never seen has no state.
+pub trait States {
+    /// The state of a limit.
+    fn state(&mut self, scope: &ScopeKey, limit: LimitName) -> Option<State>;
+    /// Keeps it.
+    fn put(&mut self, scope: &ScopeKey, limit: LimitName, state: State);
+}
+
+/// Decides an admission at `now` and takes its claims if all pass.
+///
+/// A refused admission writes nothing, except that a [`Measure::Message`] claim that passes is taken whatever else refuses.
+pub fn admit(now: Timestamp, admission: &Admission, states: &mut impl States) -> Decision {
+    let claims = &admission.claims;
+    let mut open: Vec<Open> = claims.iter().map(|claim| Open::read(now, claim, states)).collect();
+    let granted = admission.elastic.and_then(|elastic| shrink(&elastic, claims, &mut open));
+
+    let own_wait = claims.iter().zip(&open).filter(|(c, _)| !c.is_ceiling()).map(|(_, o)| o.wait()).max().unwrap_or(0);
+    if own_wait > DEFER_ABOVE {
+        for (_, open) in claims.iter().zip(&mut open).filter(|(c, _)| c.is_ceiling()) {
+            open.outcome = Outcome::Deferred;
+        }
+    }
+
+    let admitted = open.iter().all(|o| o.outcome.passes());
+    for (claim, open) in claims.iter().zip(&mut open) {
+        let takes = open.outcome.passes() && open.outcome != Outcome::Deferred;
+        if takes && (admitted || claim.measure == Measure::Message) {
+            open.take(now, claim);
+            states.put(&claim.scope, claim.limit, open.state.clone());
+        }
+    }
+    Decision {
+        at: now,
+        admitted,
+        start_in: if admitted { open.iter().map(Open::wait).max().unwrap_or(0) } else { 0 },
+        granted: granted.filter(|_| admitted),
+        verdicts: claims.iter().zip(&open).map(|(claim, open)| open.verdict(now, claim)).collect(),
+    }
+}
+
+/// Replaces what was claimed by what was used. `held` says whether the store still knew the hold: where it did not (it was lost, or an
+/// outage admitted the request), the budget's held amount is not touched.
+pub fn settle(now: Timestamp, settlement: &Settlement, held: bool, states: &mut impl States) {
+    for Line { claim, actual, booked } in &settlement.lines {
+        let mut state = advanced(now, claim, states.state(&claim.scope, claim.limit));
+        match (&mut state, claim.rule) {
+            (State::Bucket(state), Rule::Bucket { bucket, forgive, .. }) => {
+                bucket.correct(state, claim.amount, *actual, forgive);
+            }
+            (State::Window(state), Rule::Window { .. }) => state.correct(now, *booked, claim.amount, *actual),
+            (State::Budget(state), Rule::Budget { .. }) => {
+                state.settle(*booked, if held { claim.amount } else { 0 }, *actual);
+            }
+            _ => unreachable!("`advanced` gives the state its rule asks for"),
+        }
+        states.put(&claim.scope, claim.limit, state);
+    }
+}
+
+/// One claim under decision.
+struct Open {
+    state: State,
+    outcome: Outcome,
+    amount: u64,
+}
+
+impl Open {
+    fn read(now: Timestamp, claim: &Claim, states: &mut impl States) -> Self {
+        let state = advanced(now, claim, states.state(&claim.scope, claim.limit));
+        let outcome = match (&state, claim.rule) {
+            (State::Bucket(state), Rule::Bucket { bucket, max_wait, .. }) => bucket.fit(*state, claim.amount, max_wait).into(),
+            (State::Window(state), Rule::Window { limit, max_wait }) => {
+                state.fit(limit, now, claim.amount, max_wait).into()
+            }
+            (State::Budget(state), Rule::Budget { cap, .. }) => state.fit(cap, claim.amount).into(),
+            _ => unreachable!("`advanced` gives the state its rule asks for"),
+        };
+        Self { state, outcome, amount: claim.amount }
+    }
+
+    const fn wait(&self) -> u64 {
+        match self.outcome {
+            Outcome::Starts(wait) => wait,
+            _ => 0,
+        }
+    }
+
+    fn take(&mut self, now: Timestamp, claim: &Claim) {
+        let start = now.plus(self.wait());
+        match (&mut self.state, claim.rule) {
+            (State::Bucket(state), Rule::Bucket { bucket, .. }) => bucket.take(state, self.amount),
+            (State::Window(state), _) => state.take(start.secs(), self.amount),
+            (State::Budget(state), _) => state.hold(self.amount),
+            _ => unreachable!("`advanced` gives the state its rule asks for"),
+        }
+    }
+
+    fn verdict(&self, now: Timestamp, claim: &Claim) -> Verdict {
+        let (used, held, remaining, reset_in, booked) = match (&self.state, claim.rule) {
+            (State::Bucket(state), Rule::Bucket { bucket, .. }) => {
+                (bucket.used(*state), 0, bucket.remaining(*state), bucket.until_full(*state), 0)
+            }
+            (State::Window(state), Rule::Window { limit, .. }) => {
+                let used = state.used(now);
+                (used, 0, limit.saturating_sub(used), state.until_empty(now), now.plus(self.wait()).secs())
+            }
+            (State::Budget(state), Rule::Budget { cap, boundaries }) => {
+                let period = state.current;
+                let ends = Timestamp::from_secs(boundaries.at(now).1);
+                (period.spent, period.held, cap.saturating_sub(period.spent + period.held), ends.since(now), period.start)
+            }
+            _ => unreachable!("`advanced` gives the state its rule asks for"),
+        };
+        Verdict { outcome: self.outcome, used, held, remaining, reset_in, booked }
+    }
+}
+
+/// Lowers the dollar claims to the largest output cap that every dollar limit affords, if one of them is spent too far for the wanted
+/// one. Gives that cap when it is smaller than wanted.
+fn shrink(elastic: &Elastic, claims: &[Claim], open: &mut [Open]) -> Option<u64> {
+    let money: Vec<usize> = (0..claims.len()).filter(|&i| claims[i].measure == Measure::Money).collect();
+    let period = |open: &Open| match &open.state {
+        State::Budget(budget) => budget.current,
+        _ => unreachable!("money is claimed from budgets"),
+    };
+    let cap_of = |i: usize| match claims[i].rule {
+        Rule::Budget { cap, .. } => cap,
+        _ => unreachable!("money is claimed from budgets"),
+    };
+    let mut granted = elastic.wanted;
+    let mut below_floor = false;
+    for &i in &money {
+        if open[i].outcome != Outcome::Exhausted {
+            continue;
+        }
+        let spent = period(&open[i]);
+        let room = cap_of(i).saturating_sub(spent.spent);
+        let affordable = elastic.affordable(room.saturating_sub(spent.held));
+        if let Some(cap) = affordable.filter(|cap| *cap >= elastic.floor) {
+            granted = granted.min(cap);
+        } else {
+            below_floor = true;
+            // Without the requests in flight the floor would fit: their settlement may make room.
+            if elastic.affordable(room).is_some_and(|cap| cap >= elastic.floor) {
+                open[i].outcome = Outcome::InFlight;
+            }
+        }
+    }
+    if below_floor || granted == elastic.wanted {
+        return None;
+    }
+    let amount = elastic.cost(granted).get();
+    for &i in &money {
+        let spent = period(&open[i]);
+        open[i].amount = amount;
+        open[i].outcome =
+            if spent.spent + spent.held + amount <= cap_of(i) { Outcome::Fits } else { Outcome::InFlight };
+    }
+    Some(granted)
+}
+
+/// The state at `now` in the shape the claim's rule asks for; one of another shape (the plan changed) counts as never seen.
+fn advanced(now: Timestamp, claim: &Claim, state: Option<State>) -> State {
+    match claim.rule {
+        Rule::Bucket { bucket, .. } => {
+            let old = if let Some(State::Bucket(old)) = state { Some(old) } else { None };
+            State::Bucket(bucket.advance(old, now))
+        }
+        Rule::Window { .. } => {
+            let mut window = if let Some(State::Window(old)) = state { old } else { Box::default() };
+            window.advance(now);
+            State::Window(window)
+        }
+        Rule::Budget { boundaries, .. } => {
+            let mut budget = if let Some(State::Budget(old)) = state { old } else { Box::default() };
+            budget.advance(&boundaries, now);
+            State::Budget(budget)
+        }
+    }
+}
+
+impl From<Fit> for Outcome {
+    fn from(fit: Fit) -> Self {
+        match fit {
+            Fit::Now => Self::Fits,
+            Fit::Starts(wait) => Self::Starts(wait),
+            Fit::Refused(wait) => Self::Refused(wait),
+            Fit::Never => Self::Never,
+        }
+    }
+}
+
+impl From<BudgetFit> for Outcome {
+    fn from(fit: BudgetFit) -> Self {
+        match fit {
+            BudgetFit::Fits => Self::Fits,
+            BudgetFit::InFlight => Self::InFlight,
+            BudgetFit::Exhausted => Self::Exhausted,
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The sliding window: at most `limit` in any 60 seconds, kept in one-second slots.
+//!
+//! Conservative: a slot counts until its *last* instant has left the window, so 61 slots are summed and the limit holds in every real
+//! 60 s, at the cost of up to one second of room.
+
+use super::bucket::Fit;
+use crate::domain::Timestamp;
+use std::collections::VecDeque;
+
+/// Seconds a slot stays in the sum after its own second.
+const SPAN: u64 = 60;
+
+/// Slots in use, oldest first: second and amount. A claim that waits stands in the slot in which it starts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WindowState {
+    slots: VecDeque<(u64, u64)>,
+}
+
+impl WindowState {
+    /// From stored slots (second, amount), oldest first.
+    #[must_use]
+    pub fn from_slots(slots: impl IntoIterator<Item = (u64, u64)>) -> Self {
+        Self { slots: slots.into_iter().collect() }
+    }
+
+    /// The slots, oldest first.
+    pub fn slots(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.slots.iter().copied()
+    }
+
+    /// Forgets what has left the window.
+    pub fn advance(&mut self, now: Timestamp) {
+        while self.slots.front().is_some_and(|(second, _)| second + SPAN < now.secs()) {
+            self.slots.pop_front();
+        }
+    }
+
+    /// What counts against the limit for a start in `second`.
+    fn sum_at(&self, second: u64) -> u64 {
+        self.slots.iter().filter(|(slot, _)| slot + SPAN >= second).map(|(_, amount)| amount).sum()
+    }
+
+    /// The first second at or after `now`, and not before anybody already in line, in which `amount` fits.
+    fn first_fit(&self, limit: u64, now: Timestamp, amount: u64) -> u64 {
+        let mut start = self.slots.back().map_or(now.secs(), |(newest, _)| now.secs().max(*newest));
+        let mut slots = self.slots.iter();
+        while self.sum_at(start) + amount > limit {
+            // Only the oldest slot's leaving makes room.
+            match slots.next() {
+                Some((second, _)) => start = start.max(second + SPAN + 1),
+                None => break,
+            }
+        }
+        start
+    }
+
+    /// Whether `amount` fits an advanced window of `limit`, waiting at most `max_wait` microseconds.
+    #[must_use]
+    pub fn fit(&self, limit: u64, now: Timestamp, amount: u64, max_wait: u64) -> Fit {
+        if amount > limit {
+            return Fit::Never;
+        }
+        match Timestamp::from_secs(self.first_fit(limit, now, amount)).since(now) {
+            0 => Fit::Now,
+            wait if wait <= max_wait => Fit::Starts(wait),
+            wait => Fit::Refused(wait - max_wait),
+        }
+    }
+
+    /// Books `amount` in `second`, which is not before the newest slot.
+    pub fn take(&mut self, second: u64, amount: u64) {
+        match self.slots.back_mut() {
+            Some((newest, sum)) if *newest >= second => *sum += amount,
+            _ => self.slots.push_back((second, amount)),
+        }
+    }
+
+    /// Corrects `claimed` in slot `second` to `actual`: a refund only while the slot is inside the window, an overrun in the present.
+    pub fn correct(&mut self, now: Timestamp, second: u64, claimed: u64, actual: u64) {
+        self.advance(now);
+        if actual > claimed {
+            self.take(now.secs(), actual - claimed);
+        } else if let Some((_, sum)) = self.slots.iter_mut().find(|(slot, _)| *slot == second) {
+            *sum = sum.saturating_sub(claimed - actual);
+        }
+    }
+
+    /// What counts against the limit at `now`.
+    #[must_use]
+    pub fn used(&self, now: Timestamp) -> u64 {
+        self.sum_at(now.secs())
+    }
+
+    /// Microseconds until the window is empty.
+    #[must_use]
+    pub fn until_empty(&self, now: Timestamp) -> u64 {
+        self.slots.back().map_or(0, |(newest, _)| Timestamp::from_secs(newest + SPAN + 1).since(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp(1_000_000_000_000 + millis * 1_000)
+    }
+
+    #[test]
+    fn no_minute_ever_sees_more_than_the_limit() {
+        let mut window = WindowState::default();
+        let mut admitted = Vec::new();
+        for millis in (0..300_000).step_by(137) {
+            window.advance(at(millis));
+            if window.fit(10, at(millis), 1, 0) == Fit::Now {
+                window.take(at(millis).secs(), 1);
+                admitted.push(millis);
+            }
+        }
+        for (i, start) in admitted.iter().enumerate() {
+            let within = admitted[i..].iter().take_while(|t| **t - start < 60_000).count();
+            assert!(within <= 10, "{within} from {start}");
+        }
+        assert!(admitted.len() >= 40, "five minutes of ten: {}", admitted.len());
+    }
+
+    #[test]
+    fn the_wait_is_exact_and_waiters_stand_in_line() {
+        let mut window = WindowState::default();
+        window.take(at(0).secs(), 10);
+        assert_eq!(window.fit(10, at(500), 1, 0), Fit::Refused(60_500_000));
+        assert_eq!(window.fit(10, at(500), 1, 120_000_000), Fit::Starts(60_500_000));
+        assert_eq!(window.fit(10, at(61_000), 1, 0), Fit::Now);
+        assert_eq!(window.fit(10, at(500), 11, u64::MAX), Fit::Never);
+        window.take(at(61_000).secs(), 5);
+        assert_eq!(window.fit(10, at(60_900), 5, 0), Fit::Refused(100_000), "not before who waits already");
+    }
+
+    #[test]
+    fn refunds_reach_only_slots_inside_the_window() {
+        let mut window = WindowState::default();
+        window.take(at(0).secs(), 10);
+        window.correct(at(30_000), at(0).secs(), 10, 4);
+        assert_eq!(window.used(at(30_000)), 4);
+        window.correct(at(90_000), at(0).secs(), 4, 0);
+        assert_eq!(window.used(at(90_000)), 0);
+        window.correct(at(90_000), at(0).secs(), 4, 9);
+        assert_eq!(window.used(at(90_000)), 5, "an overrun counts now");
+    }
+}

@@ -1,0 +1,71 @@
+//! Where the books are kept: one trait per concern, each with an embedded and a Redis implementation.
+
+pub mod embedded;
+pub mod redis;
+pub mod reservation;
+
+use crate::domain::{NanoUsd, Timestamp};
+use crate::limit::{Admission, Decision, LimitName, ScopeKey, Settlement};
+use futures_util::future::BoxFuture;
+
+/// The ledger: admits, settles, reads.
+///
+/// `now` is for tests; production passes `None` and the store's own clock decides (Redis `TIME`, the embedded store's clock).
+pub trait Ledger: Send + Sync + 'static {
+    /// Decides all claims of a request in one atomic step; when admitted the hold is durable before this returns.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store cannot decide; nothing is claimed as far as the caller knows, and the hold, should it exist,
+    /// ends with its lease.
+    fn admit<'a>(&'a self, admission: &'a Admission, now: Option<Timestamp>) -> BoxFuture<'a, Result<Decision, StoreError>>;
+
+    /// Ends reservations: an upsert by reservation id, so a batch may be repeated; what was settled before is not booked again.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store could not be asked; the batch is to be repeated.
+    fn settle<'a>(&'a self, batch: &'a [Settlement], now: Option<Timestamp>) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// How the budgets and quotas of a scope stand in the present period.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store could not be asked.
+    fn read<'a>(&'a self, scope: &'a ScopeKey) -> BoxFuture<'a, Result<Vec<Balance>, StoreError>>;
+
+    /// Whether the store answers (readiness).
+    ///
+    /// # Errors
+    /// [`StoreError`] when it does not.
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+}
+
+/// One budget or quota of a scope, as it stands in one period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Balance {
+    /// Which.
+    pub limit: LimitName,
+    /// Start of the period, Unix seconds.
+    pub period: u64,
+    /// Settled: nano-dollars, tokens or requests.
+    pub spent: u64,
+    /// Reserved by requests in flight.
+    pub held: u64,
+}
+
+impl Balance {
+    /// What is spent, where the limit is in dollars.
+    #[must_use]
+    pub const fn spent_usd(&self) -> NanoUsd {
+        NanoUsd::new(self.spent)
+    }
+}
+
+/// Why a store did not answer. The text is for the log, never for a client.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StoreError {
+    /// It did not answer in time, or could not be reached.
+    #[error("the store is unreachable: {0}")]
+    Unreachable(String),
+    /// It answered something that makes no sense or an error of its own.
+    #[error("the store failed: {0}")]
+    Failed(String),
+}

@@ -1,0 +1,1 @@
+//! A reservation and the duty to settle it.

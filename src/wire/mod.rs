@@ -1,0 +1,7 @@
+//! The providers' formats: what a request asks for, what a reply used, how an error looks. No limits in here.
+
+pub mod api;
+pub mod usage;
+
+pub use api::{Api, Dialect};
+pub use usage::Usage;
