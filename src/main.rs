@@ -1,1 +1,5 @@
-fn main(){}
+//! The `tollgate` program: see `tollgate --help`.
+
+fn main() -> std::process::ExitCode {
+    tollgate::cli::main()
+}

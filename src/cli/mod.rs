@@ -1,0 +1,107 @@
+//! The command line.
+
+pub mod check;
+mod demo;
+mod health;
+mod key;
+mod out;
+mod serve;
+mod signal;
+
+use clap::{Args, Parser, Subcommand};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Exit code for a configuration that cannot be used (EX_USAGE of sysexits.h).
+pub const BAD_CONFIG: u8 = 64;
+
+/// A gateway in front of an LLM provider that keeps every customer inside their own share of requests, tokens and dollars.
+#[derive(Parser, Debug)]
+#[command(name = "tollgate", version, max_term_width = 110)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Serve. Without a configuration: embedded store, passthrough, 127.0.0.1:8080, api.openai.com and api.anthropic.com
+    Serve(Serve),
+    /// Try it out: gateway, fresh embedded store and a stand-in provider in one process; prints curl lines that work
+    Demo(Demo),
+    /// Check a configuration: prints every problem with its line, or what it amounts to
+    Check(ConfigPath),
+    /// Make a gateway key: prints the key once, and the lines for the configuration that hold only its hash
+    Key {
+        /// The application that will use it
+        name: String,
+    },
+    /// Ask a running gateway whether it is ready; exits non-zero when it is not (for container health checks)
+    Health {
+        /// Its address
+        #[arg(long, default_value = "http://127.0.0.1:8080")]
+        url: String,
+    },
+}
+
+#[derive(Args, Debug)]
+struct ConfigPath {
+    /// The configuration file
+    #[arg(long, short, env = "TOLLGATE_CONFIG")]
+    config: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+struct Logging {
+    /// What to log, as a tracing filter, e.g. `warn`, `tollgate=debug`, `info,access=off`
+    #[arg(long, env = "TOLLGATE_LOG", default_value = "info")]
+    log: String,
+    /// Log into this file instead of standard error
+    #[arg(long, env = "TOLLGATE_LOG_FILE")]
+    log_file: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+struct Serve {
+    #[command(flatten)]
+    config: ConfigPath,
+    #[command(flatten)]
+    logging: Logging,
+}
+
+#[derive(Args, Debug)]
+struct Demo {
+    /// Where to listen; the next free port is taken when this one is not free
+    #[arg(long, default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
+    /// Print only the gateway's and the provider's URL, for programs
+    #[arg(long)]
+    print_url: bool,
+    /// What to log, as a tracing filter; the log goes to standard error
+    #[arg(long, default_value = "warn")]
+    log: String,
+}
+
+/// Runs the command line of this process.
+#[must_use]
+pub fn main() -> ExitCode {
+    match Cli::parse().command {
+        Command::Serve(args) => serve::run(args),
+        Command::Demo(args) => demo::run(args),
+        Command::Check(args) => check::run(args.config.as_deref()),
+        Command::Key { name } => key::run(&name),
+        Command::Health { url } => health::run(&url),
+    }
+}
+
+/// Says what went wrong, on standard error.
+fn fail(message: &str, code: u8) -> ExitCode {
+    out::complain(message);
+    ExitCode::from(code)
+}
+
+/// A runtime for the whole process.
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("tollgate").build()
+}

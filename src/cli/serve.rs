@@ -1,0 +1,67 @@
+//! `tollgate serve`: configuration before ports, versions logged, an ordered end.
+
+use super::{BAD_CONFIG, Serve, out};
+use crate::config::Policy;
+use crate::config::policy::StoreKind;
+use crate::server::Server;
+use crate::stack::Gateway;
+use crate::store::embedded::{EmbeddedLedger, LostHold};
+use crate::store::redis::RedisLedger;
+use crate::store::{Ledger, StoreError};
+use crate::telemetry::{SystemClock, log};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Serves until SIGTERM or SIGINT.
+pub fn run(args: Serve) -> ExitCode {
+    let (policy, warnings) = match Policy::load(args.config.config.as_deref(), &|name| std::env::var(name).ok()) {
+        Ok(loaded) => loaded,
+        Err(problems) => {
+            for problem in &problems {
+                out::complain(&problem.to_string());
+            }
+            return super::fail("the configuration cannot be used; nothing was started", BAD_CONFIG);
+        }
+    };
+    if let Err(error) = log::start(&args.logging.log, args.logging.log_file.as_deref()) {
+        return super::fail(&format!("cannot log: {error}"), BAD_CONFIG);
+    }
+    for warning in &warnings {
+        tracing::warn!("{warning}");
+    }
+    let runtime = match super::runtime() {
+        Ok(runtime) => runtime,
+        Err(error) => return super::fail(&error.to_string(), 1),
+    };
+    match runtime.block_on(serve(policy)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => super::fail(&message, 1),
+    }
+}
+
+async fn serve(policy: Policy) -> Result<(), String> {
+    let clock = Arc::new(SystemClock);
+    let ledger = open(&policy.store, clock.clone()).await.map_err(|error| error.to_string())?;
+    let gateway = Gateway::new(policy, ledger, clock).map_err(|error| error.to_string())?;
+    let server = Server::bind(gateway).await.map_err(|error| error.to_string())?;
+    let address = server.address().map_err(|error| error.to_string())?;
+    crate::estimate::Estimator::warm_up();
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), %address, "serving");
+    server.serve(super::signal::stop()).await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Opens the configured store.
+///
+/// # Errors
+/// When an embedded journal cannot be opened. A Redis that is away is no error: requests are refused until it is there.
+pub async fn open(store: &StoreKind, clock: Arc<SystemClock>) -> Result<Arc<dyn Ledger>, StoreError> {
+    Ok(match store {
+        StoreKind::Embedded { path } => Arc::new(EmbeddedLedger::open(path, clock, LostHold::Charge)?),
+        StoreKind::Redis { urls, deadline } => {
+            let urls: Vec<&str> = urls.iter().map(crate::config::policy::Secret::expose).collect();
+            Arc::new(RedisLedger::connect(&urls, *deadline).await?)
+        }
+    })
+}

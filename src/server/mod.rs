@@ -1,0 +1,148 @@
+//! The listener: connections in, bounded in number and time; a graceful end.
+
+use crate::config::policy::Server as Settings;
+use crate::stack::Gateway;
+use crate::stack::router::{Peer, Routes};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::graceful::GracefulShutdown;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tower::ServiceExt;
+
+/// How long to wait after the system refused us another connection (usually: no file descriptors left).
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A gateway bound to an address, not yet serving.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    gateway: Arc<Gateway>,
+    routes: Routes,
+    settings: Settings,
+}
+
+impl Server {
+    /// Binds the configured address.
+    ///
+    /// # Errors
+    /// When the address cannot be bound; the message names it.
+    pub async fn bind(gateway: Arc<Gateway>) -> io::Result<Self> {
+        let settings = gateway.policy.load().server.clone();
+        let listener = TcpListener::bind(settings.listen)
+            .await
+            .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {}: {error}", settings.listen)))?;
+        let routes = Routes::new(gateway.clone());
+        Ok(Self { listener, gateway, routes, settings })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// When the system does not say.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until `stop` resolves, then drains: readiness says no, no new connections, requests in flight end within the grace
+    /// period, and what they used is settled.
+    pub async fn serve(self, stop: impl Future<Output = ()> + Send) {
+        let graceful = GracefulShutdown::new();
+        let room = Arc::new(Semaphore::new(self.settings.max_connections));
+        let router = self.routes.router();
+        let mut stop = std::pin::pin!(stop);
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = &mut stop => break,
+                accepted = accept(&self.listener, &room) => accepted,
+            };
+            let Some((stream, peer, place)) = accepted else { continue };
+            let connection = connection(stream, peer, router.clone(), &self.settings, &graceful);
+            tokio::spawn(async move {
+                connection.await;
+                drop(place);
+            });
+        }
+        drop(self.listener);
+        self.routes.drain();
+        tracing::info!(grace = ?self.settings.grace, "shutting down: no new connections, requests in flight go on");
+        let deadline = tokio::time::Instant::now() + self.settings.grace;
+        if timeout(self.settings.grace, graceful.shutdown()).await.is_err() {
+            tracing::warn!("the grace period is over; what is still in flight is cut");
+        }
+        self.gateway.tasks.close();
+        let left = deadline.saturating_duration_since(tokio::time::Instant::now()).max(Duration::from_secs(1));
+        let _ = timeout(left, self.gateway.tasks.wait()).await;
+        let unsettled = self.gateway.settler.drain(left).await;
+        if unsettled > 0 {
+            tracing::warn!(unsettled, "stopped with reservations that the store did not take; their holds end with their lease");
+        }
+    }
+}
+
+async fn accept(
+    listener: &TcpListener,
+    room: &Arc<Semaphore>,
+) -> Option<(TcpStream, SocketAddr, tokio::sync::OwnedSemaphorePermit)> {
+    let place = room.clone().acquire_owned().await.ok()?;
+    match listener.accept().await {
+        Ok((stream, peer)) => {
+            let _ = stream.set_nodelay(true);
+            Some((stream, peer, place))
+        }
+        Err(error) => {
+            tracing::warn!(%error, "cannot accept a connection");
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            None
+        }
+    }
+}
+
+/// One connection, HTTP/1.1 or h2c, to its end.
+fn connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    router: axum::Router,
+    settings: &Settings,
+    graceful: &GracefulShutdown,
+) -> impl Future<Output = ()> + Send + 'static {
+    let asked = Arc::new(AtomicBool::new(false));
+    let first = asked.clone();
+    let service = service_fn(move |mut request: http::Request<Incoming>| {
+        first.store(true, Ordering::Relaxed);
+        request.extensions_mut().insert(Peer(peer));
+        router.clone().oneshot(request.map(axum::body::Body::new))
+    });
+    let mut builder = Builder::new(TokioExecutor::new());
+    // Without a timer hyper would wait for a slow head for ever.
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(settings.header_timeout);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(Some(settings.header_timeout))
+        .max_concurrent_streams(1_024);
+    let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+    let connection = graceful.watch(connection);
+    let patience = settings.header_timeout;
+    async move {
+        let mut connection = std::pin::pin!(connection);
+        // hyper's own timer starts once it knows the protocol; whoever sends too little to tell is cut here.
+        let ended = match timeout(patience, &mut connection).await {
+            Err(_) if !asked.load(Ordering::Relaxed) => return,
+            Err(_) => connection.await,
+            Ok(ended) => ended,
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, %peer, "a connection ended badly");
+        }
+    }
+}

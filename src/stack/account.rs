@@ -1,0 +1,183 @@
+//! The account of one call: from its admission to the settlement that puts what was used in place of what was claimed.
+//!
+//! Owned by whatever carries the call (the future that waits for the provider, then the reply body), and closed exactly once: by the
+//! end of the reply, by its failure, or by being dropped because the client left.
+
+use super::call::Call;
+use super::gateway::Gateway;
+use crate::domain::NanoUsd;
+use crate::estimate::InputCount;
+use crate::pricing::Price;
+use crate::store::reservation::{Actuals, Reservation};
+use crate::telemetry::metrics::{AnomalyLabels, ModelLabels, Name};
+use crate::telemetry::{Ending, Record};
+use crate::upstream::{Broke, End};
+use crate::wire::meter::Summary;
+use crate::wire::{Api, Usage};
+use http::StatusCode;
+use std::sync::Arc;
+
+/// See the module.
+pub struct Account {
+    gateway: Arc<Gateway>,
+    record: Arc<Record>,
+    reservation: Option<Reservation>,
+    api: Api,
+    model: Arc<str>,
+    plan: Arc<str>,
+    price: Option<Arc<Price>>,
+    asked_tier: Option<String>,
+    input: InputCount,
+    cap: u64,
+    choices: u64,
+    attempted: bool,
+}
+
+impl std::fmt::Debug for Account {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Account").field("model", &self.model).finish_non_exhaustive()
+    }
+}
+
+impl Account {
+    /// Opens the account of an admitted call, taking over its reservation.
+    #[must_use]
+    pub fn open(call: &mut Call, gateway: &Arc<Gateway>) -> Self {
+        Self {
+            gateway: gateway.clone(),
+            record: call.who.record.clone(),
+            reservation: call.reservation.take(),
+            api: call.who.api,
+            model: call.target.model.clone(),
+            plan: call.who.customer.plan.name.clone(),
+            price: call.target.price.clone(),
+            asked_tier: call.request.as_ref().and_then(|request| request.service_tier.clone()),
+            input: call.input,
+            cap: call.output.cap,
+            choices: call.output.choices.max(1),
+            attempted: false,
+        }
+    }
+
+    /// An attempt is made: from now on its request is spent.
+    pub fn attempt(&mut self) {
+        self.attempted = true;
+        if let Some(reservation) = &mut self.reservation {
+            reservation.attempted();
+        }
+        self.record.note(|facts| facts.attempts += 1);
+    }
+
+    /// The provider was never reached: everything is given back, the request too.
+    pub fn unreached(mut self) {
+        self.attempted = false;
+        if let Some(reservation) = self.reservation.take() {
+            reservation.release();
+        }
+    }
+
+    /// The provider was reached and gave no answer, or an error: the request stays spent, tokens and dollars go back.
+    pub fn failed(mut self) {
+        self.settle(&Actuals { attempted: true, ..Actuals::default() });
+    }
+
+    /// The reply has ended.
+    pub fn close(mut self, status: StatusCode, end: &End) {
+        self.note_end(end);
+        if !status.is_success() || self.api.is_free() {
+            return self.settle(&Actuals { attempted: true, ..Actuals::default() });
+        }
+        let summary = &end.summary;
+        let failed = summary.error.is_some();
+        match &summary.usage {
+            Some(usage) => {
+                self.learn(usage, end.broke.is_none() && !failed);
+                self.book(usage, false);
+            }
+            // An error and nothing delivered: nothing was used.
+            None if failed && delivered(summary) == 0 => self.settle(&Actuals { attempted: true, ..Actuals::default() }),
+            None => {
+                let output = delivered(summary);
+                self.book(&Usage { uncached_input: self.input.best, output, ..Usage::default() }, true);
+            }
+        }
+    }
+
+    fn note_end(&self, end: &End) {
+        let summary = &end.summary;
+        self.record.note(|facts| {
+            facts.served_model.clone_from(&summary.model);
+            facts.ending = match end.broke {
+                None => Ending::Complete,
+                Some(Broke::ClientGone) => Ending::ClientGone,
+                Some(Broke::Upstream | Broke::Silence) => Ending::UpstreamBroke,
+            };
+            if facts.cause.is_none() && (summary.error.is_some() || matches!(end.broke, Some(Broke::Upstream | Broke::Silence))) {
+                facts.cause = Some("upstream_failed");
+            }
+        });
+        let odd = &summary.anomalies;
+        let flags = [
+            ("usage_decreased", odd.usage_decreased > 0),
+            ("usage_garbage", odd.garbage_usage),
+            ("event_oversized", odd.oversized_event),
+        ];
+        for (kind, _) in flags.into_iter().filter(|(_, seen)| *seen) {
+            self.gateway.metrics.anomalies.get_or_create(&AnomalyLabels { kind }).inc();
+            tracing::warn!(request_id = %self.record.id, kind, "the provider's usage is odd");
+        }
+    }
+
+    fn learn(&self, usage: &Usage, whole: bool) {
+        if !whole || self.price.is_none() {
+            return;
+        }
+        self.gateway.expected.learn(&self.model, &self.plan, self.cap, usage.total_output() / self.choices);
+        self.gateway.estimator.learn(&self.model, self.input.raw, usage.input());
+        let factor = self.gateway.estimator.factor_permille(&self.model);
+        self.gateway.metrics.factor.get_or_create(&ModelLabels { model: Name(self.model.clone()) }).set(i64::from(factor));
+    }
+
+    fn book(&mut self, usage: &Usage, estimated: bool) {
+        let tier = usage.service_tier.as_deref().or(self.asked_tier.as_deref());
+        let cost = self.price.as_ref().map_or(NanoUsd::ZERO, |price| price.cost(usage, tier));
+        self.record.note(|facts| {
+            facts.usage = Some(usage.clone());
+            facts.usage_estimated = estimated;
+            facts.cost = cost;
+        });
+        self.settle(&Actuals {
+            attempted: true,
+            input: usage.input(),
+            input_uncached: usage.input().saturating_sub(usage.cache_read),
+            output: usage.total_output(),
+            cost,
+        });
+    }
+
+    fn settle(&mut self, actuals: &Actuals) {
+        if let Some(reservation) = self.reservation.take() {
+            reservation.settle(actuals);
+        }
+    }
+}
+
+fn delivered(summary: &Summary) -> u64 {
+    summary.delivered.tokens()
+}
+
+impl Drop for Account {
+    /// The client left before the provider answered. What was sent is charged: the prompt, and no output. What was not is given back
+    /// by the reservation's own drop.
+    fn drop(&mut self) {
+        if !self.attempted || self.reservation.is_none() {
+            return;
+        }
+        self.record.note(|facts| facts.ending = Ending::ClientGone);
+        if self.api.is_free() {
+            self.settle(&Actuals { attempted: true, ..Actuals::default() });
+        } else {
+            self.book(&Usage { uncached_input: self.input.best, ..Usage::default() }, true);
+        }
+    }
+}

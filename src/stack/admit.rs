@@ -1,0 +1,178 @@
+//! Layer 10: commits all claims in one atomic store call, all or nothing, and waits for the start time it may be given.
+//!
+//! A place in the settlement queue is taken first, so whatever is admitted can be settled without waiting. Whoever must wait for its
+//! own limits for long claims the provider ceiling only when its time has come: one more call.
+
+use super::call::{Call, Rejected, Reply};
+use super::customer_rate;
+use super::gateway::Gateway;
+use super::token_rate::split_ceiling;
+use crate::limit::{Admission, Decision, Outcome, Refusal};
+use crate::reply::{self, Rejection, Standing};
+use crate::store::StoreError;
+use crate::store::reservation::Reservation;
+use crate::telemetry::metrics::StoreLabels;
+use futures_util::future::BoxFuture;
+use http::HeaderValue;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tower::{Layer, Service};
+
+/// A hold that is not renewed for this long belongs to a gateway that died, microseconds. Longer than any reply may stay silent.
+const LEASE: u64 = 15 * 60 * 1_000_000;
+
+/// Admits for whatever it wraps.
+#[derive(Clone, Debug)]
+pub struct AdmitLayer(pub Arc<Gateway>);
+
+impl<S> Layer<S> for AdmitLayer {
+    type Service = Admit<S>;
+    fn layer(&self, inner: S) -> Admit<S> {
+        Admit { inner, gateway: self.0.clone() }
+    }
+}
+
+/// See [`AdmitLayer`].
+#[derive(Clone, Debug)]
+pub struct Admit<S> {
+    inner: S,
+    gateway: Arc<Gateway>,
+}
+
+impl<S> Service<Call> for Admit<S>
+where
+    S: Service<Call, Response = Reply, Error = Box<Rejected>> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = Reply;
+    type Error = Box<Rejected>;
+    type Future = BoxFuture<'static, Result<Reply, Self::Error>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut call: Call) -> Self::Future {
+        let (mut inner, gateway) = (self.inner.clone(), self.gateway.clone());
+        Box::pin(async move {
+            let standing = admit(&mut call, &gateway).await?;
+            let (dialect, notice) = (call.who.api.dialect(), call.who.policy.notice_percent);
+            let cap = call.edits.output_cap;
+            let with_standing = |headers: &mut http::HeaderMap| {
+                reply::rate_headers(headers, &standing, dialect, notice);
+                if let Some(cap) = cap {
+                    headers.insert(reply::OUTPUT_CAP, HeaderValue::from(cap));
+                }
+            };
+            match inner.call(call).await {
+                Ok(mut reply) => {
+                    with_standing(reply.headers_mut());
+                    Ok(reply)
+                }
+                Err(mut rejected) => {
+                    rejected.standing = Some(standing);
+                    Err(rejected)
+                }
+            }
+        })
+    }
+}
+
+async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<Rejected>> {
+    let place = gateway.settler.try_place().ok_or(Rejection::Overloaded { retry_in: Duration::from_secs(1) })?;
+    let elastic = call.worst.and_then(|worst| worst.elastic(call.output.cap, call.output.floor));
+    let mut admission = Admission {
+        reservation: gateway.reservation_id(),
+        customer: call.who.customer.scope.clone(),
+        claims: std::mem::take(&mut call.who.claims),
+        elastic,
+        lease: LEASE,
+    };
+    let decision = ask(gateway, &admission).await?;
+    let standing = Standing::new(&admission.claims, &decision);
+    if !decision.admitted {
+        return Err(refused(gateway, call, &admission, &decision, standing));
+    }
+    if let Some(granted) = decision.granted {
+        call.output.cap = granted;
+        call.output.expected = call.output.expected.min(granted.saturating_mul(call.output.choices));
+        call.edits.output_cap = Some(granted);
+        call.who.record.note(|facts| facts.output_cap = granted);
+    }
+    let (claims, verdicts) = (std::mem::take(&mut admission.claims), &decision.verdicts);
+    let deferred = decision.deferred();
+    let mut later = Vec::new();
+    let mut taken = Vec::with_capacity(claims.len());
+    let mut booked = Vec::with_capacity(claims.len());
+    for (mut claim, verdict) in claims.into_iter().zip(verdicts) {
+        if verdict.outcome == Outcome::Deferred {
+            later.push(claim);
+            continue;
+        }
+        if let (Some(granted), Some(elastic), crate::limit::Measure::Money) = (decision.granted, &elastic, claim.measure) {
+            claim.amount = elastic.cost(granted).get();
+        }
+        taken.push(claim);
+        booked.push(verdict.booked);
+    }
+    // From here on dropping the future gives everything back: a caller that leaves the line gives up its place.
+    let mut reservation = Reservation::new(admission.reservation, admission.customer.clone(), taken, booked, place);
+    wait(call, decision.start_in).await;
+    if deferred {
+        let second = Admission { claims: later, elastic: None, ..admission };
+        let decision = ask(gateway, &second).await?;
+        if !decision.admitted {
+            return Err(refused(gateway, call, &second, &decision, standing));
+        }
+        let (own, ceiling) = split_ceiling(second.claims);
+        debug_assert!(own.is_empty(), "only the ceiling is deferred");
+        reservation.extend(ceiling, decision.verdicts.iter().map(|verdict| verdict.booked));
+        wait(call, decision.start_in).await;
+    }
+    call.who.record.note(|facts| facts.admitted = Some(call.who.record.elapsed()));
+    call.reservation = Some(reservation);
+    Ok(standing)
+}
+
+async fn wait(call: &Call, micros: u64) {
+    if micros > 0 {
+        let wait = Duration::from_micros(micros);
+        call.who.record.note(|facts| facts.waited += wait);
+        tokio::time::sleep(wait).await;
+    }
+}
+
+async fn ask(gateway: &Gateway, admission: &Admission) -> Result<Decision, Rejection> {
+    let decision = gateway.ledger.admit(admission, None).await;
+    let result = match &decision {
+        Ok(_) => "ok",
+        Err(StoreError::Unreachable(_)) => "unreachable",
+        Err(StoreError::Failed(_)) => "failed",
+    };
+    gateway.metrics.store_calls.get_or_create(&StoreLabels { operation: "admit", result }).inc();
+    decision.map_err(|error| {
+        tracing::warn!(%error, "the store did not decide an admission");
+        Rejection::LimitsUnavailable
+    })
+}
+
+fn refused(gateway: &Gateway, call: &Call, admission: &Admission, decision: &Decision, standing: Standing) -> Box<Rejected> {
+    let now = gateway.clock.now();
+    customer_rate::remember(gateway, &admission.claims, decision, &standing, now);
+    let rejection = match Refusal::worst(&admission.claims, decision) {
+        Some(refusal) => with_floor(refusal, call, admission),
+        // A decision that is not admitted without a limit that refused is the store's fault.
+        None => Rejection::LimitsUnavailable,
+    };
+    Box::new(Rejected { rejection, standing: Some(standing) })
+}
+
+/// A dollar cap that does not even afford the smallest useful answer says so, with what that would cost.
+fn with_floor(refusal: Refusal, call: &Call, admission: &Admission) -> Rejection {
+    let floor_cost = admission.elastic.filter(|_| refusal.measure == crate::limit::Measure::Money);
+    match floor_cost {
+        Some(elastic) => Rejection::Limit(Refusal { asked: elastic.cost(call.output.floor).get(), ..refusal }),
+        None => Rejection::Limit(refusal),
+    }
+}

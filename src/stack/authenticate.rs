@@ -1,0 +1,152 @@
+//! Layer 2: who calls. A gateway key gives the app and what it may do; in passthrough mode the caller's own provider key goes on.
+
+use super::call::{Arrived, Authenticated, Credential, Rejected, Reply};
+use crate::config::policy::{App, Auth, Limits};
+use crate::domain::Priority;
+use crate::reply::Rejection;
+use futures_util::future::{Either, Ready, ready};
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use std::net::IpAddr;
+use std::sync::{Arc, LazyLock};
+use std::task::{Context, Poll};
+use tower::{Layer, Service};
+
+const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+/// Azure's spelling, which some OpenAI-compatible clients use.
+const API_KEY: HeaderName = HeaderName::from_static("api-key");
+
+/// The app of passthrough mode: everybody on the trusted networks.
+static PASSTHROUGH: LazyLock<Arc<App>> = LazyLock::new(|| {
+    Arc::new(App {
+        name: "passthrough".into(),
+        limits: Limits::default(),
+        plans: Vec::new(),
+        priority: Priority::Live,
+        models: Vec::new(),
+        customers: Vec::new(),
+    })
+});
+
+/// Authenticates whatever it wraps.
+#[derive(Clone, Debug)]
+pub struct AuthenticateLayer;
+
+impl<S> Layer<S> for AuthenticateLayer {
+    type Service = Authenticate<S>;
+    fn layer(&self, inner: S) -> Authenticate<S> {
+        Authenticate { inner }
+    }
+}
+
+/// See [`AuthenticateLayer`].
+#[derive(Clone, Debug)]
+pub struct Authenticate<S> {
+    inner: S,
+}
+
+impl<S> Service<Arrived> for Authenticate<S>
+where
+    S: Service<Authenticated, Response = Reply, Error = Box<Rejected>>,
+{
+    type Response = Reply;
+    type Error = Box<Rejected>;
+    type Future = Either<Ready<Result<Reply, Self::Error>>, S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, arrived: Arrived) -> Self::Future {
+        match authenticate(&arrived.policy.auth, &arrived.head.headers, arrived.peer) {
+            Ok((app, credential)) => {
+                arrived.record.note(|facts| facts.app = Some(app.name.clone()));
+                Either::Right(self.inner.call(Authenticated { arrived, app, credential }))
+            }
+            Err(rejection) => Either::Left(ready(Err(rejection.into()))),
+        }
+    }
+}
+
+fn authenticate(auth: &Auth, headers: &HeaderMap, peer: IpAddr) -> Result<(Arc<App>, Credential), Rejection> {
+    let (name, value) = credential(headers)?;
+    match auth {
+        Auth::Passthrough { trusted } => {
+            let peer = peer.to_canonical();
+            if !peer.is_loopback() && !trusted.iter().any(|net| net.contains(&peer)) {
+                return Err(Rejection::Forbidden(
+                    "This gateway forwards its callers' own provider keys and takes calls from its trusted networks only; \
+                     add yours to auth.trusted_networks."
+                        .into(),
+                ));
+            }
+            Ok((PASSTHROUGH.clone(), Credential::Callers(name, value)))
+        }
+        Auth::Keys { apps } => {
+            let key = value.as_bytes().strip_prefix(b"Bearer ").unwrap_or(value.as_bytes());
+            let app = apps.get(blake3::hash(key.trim_ascii()).as_bytes());
+            let app = app.ok_or_else(|| Rejection::Unauthenticated("The gateway key is not known.".into()))?;
+            Ok((app.clone(), Credential::Configured))
+        }
+    }
+}
+
+/// The caller's credential, from wherever its SDK puts it. Two different ones are refused: which of them counts would be a guess.
+fn credential(headers: &HeaderMap) -> Result<(HeaderName, HeaderValue), Rejection> {
+    let mut found: Option<(HeaderName, &HeaderValue)> = None;
+    for name in [AUTHORIZATION, X_API_KEY, API_KEY] {
+        for value in headers.get_all(&name) {
+            match &found {
+                Some((first, other)) if *first == name && *other != value => {
+                    return Err(Rejection::Unauthenticated(format!("The request has two different {name} headers.").into()));
+                }
+                Some(_) => {}
+                None if value.as_bytes().trim_ascii().is_empty() => {}
+                None => found = Some((name.clone(), value)),
+            }
+        }
+    }
+    let missing = "Send a key, as \"Authorization: Bearer ...\" or as x-api-key.";
+    found.map(|(name, value)| (name, value.clone())).ok_or_else(|| Rejection::Unauthenticated(missing.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        for (name, value) in pairs {
+            map.append(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        map
+    }
+
+    const LOOPBACK: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    #[test]
+    fn a_gateway_key_is_found_wherever_an_sdk_puts_it() {
+        let app = Arc::new(App { name: "shop".into(), ..(**PASSTHROUGH).clone() });
+        let auth = Auth::Keys { apps: HashMap::from([(*blake3::hash(b"tk-1").as_bytes(), app)]) };
+        for pair in [("authorization", "Bearer tk-1"), ("x-api-key", "tk-1"), ("api-key", "tk-1")] {
+            let (app, credential) = authenticate(&auth, &headers(&[pair]), LOOPBACK).expect("known");
+            assert_eq!(&*app.name, "shop");
+            assert!(matches!(credential, Credential::Configured), "the caller's key never goes on");
+        }
+        for pairs in [&[("authorization", "Bearer tk-2")][..], &[], &[("authorization", "Bearer tk-1"), ("authorization", "Bearer x")]]
+        {
+            assert!(matches!(authenticate(&auth, &headers(pairs), LOOPBACK), Err(Rejection::Unauthenticated(_))), "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn passthrough_is_for_trusted_networks_only() {
+        let auth = Auth::Passthrough { trusted: vec!["10.0.0.0/8".parse().expect("a network")] };
+        let sent = headers(&[("authorization", "Bearer sk-1")]);
+        for (peer, allowed) in [("127.0.0.1", true), ("::1", true), ("::ffff:10.1.2.3", true), ("10.1.2.3", true), ("192.0.2.1", false)] {
+            let peer: IpAddr = peer.parse().expect("an address");
+            assert_eq!(authenticate(&auth, &sent, peer).is_ok(), allowed, "{peer}");
+        }
+    }
+}

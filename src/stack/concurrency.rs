@@ -1,0 +1,118 @@
+//! Layer 12: a slot of this process, held to the end of the reply *body*.
+//!
+//! The permit is the client's: when the client leaves it is free at once, even while the provider's answer is still read to its end
+//! for the books.
+
+use super::call::{Call, Rejected, Reply};
+use super::gateway::Gateway;
+use super::slots::{NoSlot, Permit, Turn};
+use crate::reply::Rejection;
+use axum::body::Body;
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::timeout;
+use tower::{Layer, Service};
+
+/// When to come back if there is no slot: about as long as an answer takes.
+const RETRY_IN: Duration = Duration::from_secs(2);
+
+/// Bounds the concurrency of whatever it wraps.
+#[derive(Clone, Debug)]
+pub struct ConcurrencyLayer(pub Arc<Gateway>);
+
+impl<S> Layer<S> for ConcurrencyLayer {
+    type Service = Concurrency<S>;
+    fn layer(&self, inner: S) -> Concurrency<S> {
+        Concurrency { inner, gateway: self.0.clone() }
+    }
+}
+
+/// See [`ConcurrencyLayer`].
+#[derive(Clone, Debug)]
+pub struct Concurrency<S> {
+    inner: S,
+    gateway: Arc<Gateway>,
+}
+
+impl<S> Service<Call> for Concurrency<S>
+where
+    S: Service<Call, Response = Reply, Error = Box<Rejected>> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = Reply;
+    type Error = Box<Rejected>;
+    type Future = BoxFuture<'static, Result<Reply, Self::Error>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, call: Call) -> Self::Future {
+        let (mut inner, gateway) = (self.inner.clone(), self.gateway.clone());
+        Box::pin(async move {
+            let permit = slot(&call, &gateway).await?;
+            // Should the client leave here, the permit drops with this future; `forward` decides on its own what becomes of the call.
+            let reply = inner.call(call).await?;
+            Ok(reply.map(|body| Body::new(Held { body, _permit: permit })))
+        })
+    }
+}
+
+async fn slot(call: &Call, gateway: &Gateway) -> Result<Permit, Rejection> {
+    let customer = &call.who.customer;
+    let turn = gateway.slots.ask(&customer.scope.owner, call.who.priority, customer.plan.max_in_flight);
+    match turn {
+        Ok(Turn::Now(permit)) => Ok(permit),
+        Ok(Turn::Later(place)) => {
+            gateway.metrics.queued.inc();
+            let _leaves = Leaves(gateway);
+            let before = call.who.record.elapsed();
+            let permit = timeout(call.who.policy.concurrency.max_wait, place.turn()).await;
+            let waited = call.who.record.elapsed().saturating_sub(before);
+            call.who.record.note(|facts| facts.waited += waited);
+            permit.map_err(|_| Rejection::Overloaded { retry_in: RETRY_IN })
+        }
+        Err(NoSlot::CustomerInFlight { limit }) => Err(Rejection::Concurrent { limit }),
+        Err(NoSlot::QueueFull) => Err(Rejection::Overloaded { retry_in: RETRY_IN }),
+    }
+}
+
+/// Counts a waiter out, however it leaves.
+struct Leaves<'a>(&'a Gateway);
+
+impl Drop for Leaves<'_> {
+    fn drop(&mut self) {
+        self.0.metrics.queued.dec();
+    }
+}
+
+pin_project_lite::pin_project! {
+    /// A reply body that holds a slot.
+    struct Held {
+        #[pin]
+        body: Body,
+        _permit: Permit,
+    }
+}
+
+impl HttpBody for Held {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        self.project().body.poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

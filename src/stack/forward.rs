@@ -1,0 +1,194 @@
+//! Layer 13, innermost: calls the provider. The reply body meters itself and closes the call's account.
+//!
+//! A stream is cancelled as soon as its client leaves. A call that is not a stream goes on without its client, to the end that tells
+//! what it cost.
+
+use super::account::Account;
+use super::call::{Call, Credential, Rejected, Reply};
+use super::gateway::Gateway;
+use crate::reply::{self, Rejection};
+use crate::telemetry::metrics::{Name, UpstreamLabels};
+use crate::upstream::body::{MeteredBody, Treatment};
+use crate::upstream::{NoReply, Outgoing, ProviderReply, headers};
+use crate::wire::edit::Edits;
+use crate::wire::error::UpstreamError;
+use crate::wire::meter::{Meter, MeterOptions};
+use axum::body::Body;
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio_util::task::TaskTracker;
+use tower::Service;
+
+/// The longest error body that is read before it is passed on, to see whether it names a field that we added.
+const ERROR_BODY: usize = 64 * 1024;
+
+/// Forwards calls to their upstreams.
+#[derive(Clone, Debug)]
+pub struct Forward {
+    gateway: Arc<Gateway>,
+}
+
+impl Forward {
+    /// The innermost service.
+    #[must_use]
+    pub const fn new(gateway: Arc<Gateway>) -> Self {
+        Self { gateway }
+    }
+}
+
+impl Service<Call> for Forward {
+    type Response = Reply;
+    type Error = Box<Rejected>;
+    type Future = BoxFuture<'static, Result<Reply, Self::Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, call: Call) -> Self::Future {
+        let gateway = self.gateway.clone();
+        let tasks = (!call.streams() || call.target.upstream.drain_on_abort).then(|| gateway.tasks.clone());
+        let forwarding = Box::pin(forward(call, gateway));
+        match tasks {
+            Some(tasks) => Box::pin(Outlive { future: Some(forwarding), tasks }),
+            None => forwarding,
+        }
+    }
+}
+
+async fn forward(mut call: Call, gateway: Arc<Gateway>) -> Result<Reply, Box<Rejected>> {
+    let mut account = Account::open(&mut call, &gateway);
+    account.attempt();
+    let sent = match send(&call, &call.edits, &gateway).await {
+        Ok(reply) if added_usage_was_refused(&call, &reply) => without_usage(&call, reply, &gateway, &mut account).await,
+        Ok(reply) => Ok((reply, call.edits.include_usage)),
+        Err(no_reply) => Err(no_reply),
+    };
+    match sent {
+        Ok((reply, hides_usage)) => Ok(pass_on(&call, reply, account, hides_usage, &gateway)),
+        Err(no_reply) => Err(give_up(no_reply, account).into()),
+    }
+}
+
+async fn send(call: &Call, edits: &Edits, gateway: &Gateway) -> Result<ProviderReply, NoReply> {
+    let body: Option<Bytes> = call.request.as_ref().map(|request| request.apply(&call.body, edits));
+    let credential = match &call.who.credential {
+        Credential::Callers(name, value) => Some((name, value)),
+        Credential::Configured => None,
+    };
+    let upstream = &call.target.upstream;
+    let outgoing =
+        Outgoing { upstream, head: &call.who.head, credential, customer: call.who.customer.id.as_str(), body };
+    let result = gateway.client.send(outgoing).await;
+    let label = match &result {
+        Ok(reply) if reply.status().is_success() => "ok",
+        Ok(reply) if reply.status() == StatusCode::TOO_MANY_REQUESTS => "rate_limited",
+        Ok(reply) if reply.status().is_server_error() => "server_error",
+        Ok(_) => "client_error",
+        Err(no_reply) => no_reply.as_str(),
+    };
+    gateway.metrics.upstream.get_or_create(&UpstreamLabels { upstream: Name(upstream.name.clone()), result: label }).inc();
+    result
+}
+
+fn give_up(no_reply: NoReply, account: Account) -> Rejection {
+    match no_reply {
+        NoReply::Connect => account.unreached(),
+        NoReply::Timeout | NoReply::Broken => account.failed(),
+    }
+    Rejection::Upstream(no_reply)
+}
+
+/// Some compatible servers refuse the field that makes a stream tell its usage. The client did not ask for it, so it is not their error.
+fn added_usage_was_refused(call: &Call, reply: &ProviderReply) -> bool {
+    call.edits.include_usage && reply.status() == StatusCode::BAD_REQUEST
+}
+
+/// Reads the 400; if it names the field we added, tries once more without and remembers that for the upstream.
+async fn without_usage(
+    call: &Call,
+    reply: ProviderReply,
+    gateway: &Arc<Gateway>,
+    account: &mut Account,
+) -> Result<(ProviderReply, bool), NoReply> {
+    let (head, body) = reply.into_parts();
+    let bytes = Limited::new(body, ERROR_BODY).collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let error = UpstreamError::read(&bytes);
+    if !error.names_field("stream_options") {
+        return Ok((http::Response::from_parts(head, bytes.into()), true));
+    }
+    gateway.client.refuses_usage(&call.target.upstream.name);
+    tracing::warn!(upstream = %call.target.upstream.name, "the upstream refuses stream_options; streams are metered by our own count");
+    account.attempt();
+    let edits = Edits { include_usage: false, ..call.edits.clone() };
+    Ok((send(call, &edits, gateway).await?, false))
+}
+
+fn pass_on(call: &Call, reply: ProviderReply, account: Account, hides_usage: bool, gateway: &Gateway) -> Reply {
+    let (mut head, body) = reply.into_parts();
+    let record = &call.who.record;
+    record.note(|facts| {
+        facts.first_byte = Some(record.elapsed());
+        facts.provider_request_id = headers::provider_request_id(&head.headers);
+        if !head.status.is_success() {
+            facts.cause = Some("upstream_error");
+        }
+    });
+    headers::downward(&mut head.headers);
+    if !head.status.is_success() {
+        head.headers.insert(reply::REFUSED_BY, HeaderValue::from_static("provider"));
+    }
+    let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let events = content_type.map_or_else(|| call.streams(), |kind| kind.starts_with("text/event-stream"));
+    let api = call.who.api;
+    let hides_usage = hides_usage && head.status.is_success();
+    let (estimator, model) = (gateway.estimator.clone(), call.target.model.clone());
+    let count = Box::new(move |text: &str| estimator.count_text(&model, text));
+    let meter = Meter::for_reply(MeterOptions { api, hide_usage_chunk: hides_usage }, content_type, count);
+    let reads_on = !call.streams() || call.target.upstream.drain_on_abort;
+    let treatment = Treatment {
+        api,
+        events,
+        alters: hides_usage,
+        idle: call.target.upstream.idle_timeout,
+        drain: reads_on.then(|| gateway.tasks.clone()),
+        request_id: record.id.to_string(),
+    };
+    let status = head.status;
+    let body = MeteredBody::new(body, meter, treatment, move |end| account.close(status, &end));
+    http::Response::from_parts(head, Body::new(body))
+}
+
+/// A future that goes on without whoever waited for it: when dropped unfinished, a task takes it over.
+struct Outlive {
+    future: Option<BoxFuture<'static, Result<Reply, Box<Rejected>>>>,
+    tasks: TaskTracker,
+}
+
+impl Future for Outlive {
+    type Output = Result<Reply, Box<Rejected>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(future) = &mut self.future else { unreachable!("polled after it was finished") };
+        let poll = future.as_mut().poll(cx);
+        if poll.is_ready() {
+            self.future = None;
+        }
+        poll
+    }
+}
+
+impl Drop for Outlive {
+    fn drop(&mut self) {
+        if let Some(future) = self.future.take() {
+            // Dropping the reply makes its body read itself to the end.
+            self.tasks.spawn(async move { drop(future.await) });
+        }
+    }
+}

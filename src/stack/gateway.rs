@@ -1,0 +1,119 @@
+//! What all layers share: the configuration in force, the books, the counters.
+
+use super::empty::EmptyBuckets;
+use super::expected::Expected;
+use super::slots::Slots;
+use crate::config::Policy;
+use crate::domain::{Boundaries, Clock, Period, ReservationId, Timestamp, Zone};
+use crate::estimate::Estimator;
+use crate::store::Ledger;
+use crate::store::settler::Settler;
+use crate::telemetry::Metrics;
+use crate::upstream::Client;
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+use tokio_util::task::TaskTracker;
+
+/// Prompts counted off the async threads at once: few, so that long prompts never take the cores from short ones.
+const LONG_COUNTS: usize = 1;
+/// Pieces of prompts whose token counts are remembered.
+const REMEMBERED_PIECES: usize = 200_000;
+
+/// The shared state of one gateway process.
+pub struct Gateway {
+    /// The configuration in force; a request keeps the one it started with.
+    pub policy: ArcSwap<Policy>,
+    /// The books.
+    pub ledger: Arc<dyn Ledger>,
+    /// The queue of settlements.
+    pub settler: Settler,
+    /// Counts prompts.
+    pub estimator: Arc<Estimator>,
+    /// Expects outputs.
+    pub expected: Expected,
+    /// Calls providers.
+    pub client: Client,
+    /// The semaphore.
+    pub slots: Slots,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Counters.
+    pub metrics: Metrics,
+    /// Work that outlives its request: replies read to their end after the client left. SIGTERM waits for it.
+    pub tasks: TaskTracker,
+    /// Customers just seen empty.
+    pub empty: EmptyBuckets,
+    /// Bounds the prompts counted off the async threads.
+    pub long_counts: Arc<Semaphore>,
+    calendar: Mutex<Calendar>,
+}
+
+impl std::fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gateway").finish_non_exhaustive()
+    }
+}
+
+impl Gateway {
+    /// A gateway over these books. Must be called inside a tokio runtime: it starts the settlement worker.
+    ///
+    /// # Errors
+    /// When the HTTP client cannot be built.
+    pub fn new(policy: Policy, ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>) -> Result<Arc<Self>, crate::upstream::ClientError> {
+        let client = Client::new(&policy)?;
+        let concurrency = &policy.concurrency;
+        let places = concurrency.slots + concurrency.queue + SPARE_SETTLEMENTS;
+        Ok(Arc::new(Self {
+            settler: Settler::start(ledger.clone(), places),
+            estimator: Arc::new(Estimator::new(REMEMBERED_PIECES)),
+            expected: Expected::default(),
+            client,
+            slots: Slots::new(concurrency.slots, concurrency.queue, concurrency.queue_per_customer),
+            calendar: Mutex::new(Calendar::new(policy.zone.clone(), clock.now())),
+            policy: ArcSwap::from_pointee(policy),
+            ledger,
+            clock,
+            metrics: Metrics::default(),
+            tasks: TaskTracker::new(),
+            empty: EmptyBuckets::default(),
+            long_counts: Arc::new(Semaphore::new(LONG_COUNTS)),
+        }))
+    }
+
+    /// A new reservation id.
+    #[must_use]
+    pub fn reservation_id(&self) -> ReservationId {
+        ReservationId::new(fastrand::u128(..))
+    }
+
+    /// The periods around `now` in the policy's zone.
+    #[must_use]
+    pub fn boundaries(&self, zone: &Zone, period: Period, now: Timestamp) -> Boundaries {
+        let mut calendar = self.calendar.lock();
+        if calendar.zone != *zone || !(calendar.from..calendar.until).contains(&now.secs()) {
+            *calendar = Calendar::new(zone.clone(), now);
+        }
+        calendar.periods[period as usize]
+    }
+}
+
+/// Settlements that may wait beyond those of requests in flight or in line: clients that left, replies still read to their end.
+const SPARE_SETTLEMENTS: usize = 4_096;
+
+/// The periods around now, kept until the day ends: asking a time zone costs more than a request should.
+struct Calendar {
+    zone: Zone,
+    from: u64,
+    until: u64,
+    periods: [Boundaries; 3],
+}
+
+impl Calendar {
+    fn new(zone: Zone, now: Timestamp) -> Self {
+        let periods = Period::ALL.map(|period| zone.boundaries(period, now));
+        let (from, until) = periods[Period::Day as usize].at(now);
+        Self { zone, from, until, periods }
+    }
+}

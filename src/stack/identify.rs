@@ -1,0 +1,228 @@
+//! Layer 3: whose request it is. Customer, user, plan, priority and class, from headers or (where configured) the body.
+
+use super::body;
+use super::call::{Authenticated, Customer, Identified, Payload, Rejected, Reply};
+use crate::config::Policy;
+use crate::config::policy::{App, BodySource, Plan};
+use crate::domain::{CustomerId, Priority, UserId};
+use crate::reply::Rejection;
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::Value;
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tower::{Layer, Service};
+
+const CUSTOMER: HeaderName = HeaderName::from_static("x-customer-id");
+const USER: HeaderName = HeaderName::from_static("x-user-id");
+const PLAN: HeaderName = HeaderName::from_static("x-customer-plan");
+const PRIORITY: HeaderName = HeaderName::from_static("x-priority");
+const CLASS: HeaderName = HeaderName::from_static("x-request-class");
+
+/// The longest class name that is kept.
+const MAX_CLASS: usize = 64;
+
+/// Identifies whatever it wraps.
+#[derive(Clone, Debug)]
+pub struct IdentifyLayer;
+
+impl<S> Layer<S> for IdentifyLayer {
+    type Service = Identify<S>;
+    fn layer(&self, inner: S) -> Identify<S> {
+        Identify { inner }
+    }
+}
+
+/// See [`IdentifyLayer`].
+#[derive(Clone, Debug)]
+pub struct Identify<S> {
+    inner: S,
+}
+
+impl<S> Service<Authenticated> for Identify<S>
+where
+    S: Service<Identified, Response = Reply, Error = Box<Rejected>> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = Reply;
+    type Error = Box<Rejected>;
+    type Future = BoxFuture<'static, Result<Reply, Self::Error>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Authenticated) -> Self::Future {
+        let mut inner = self.inner.clone(); // every layer of ours is always ready, so a clone is as good as the original
+        Box::pin(async move { inner.call(identify(request).await?).await })
+    }
+}
+
+async fn identify(request: Authenticated) -> Result<Identified, Rejection> {
+    let Authenticated { arrived, app, credential } = request;
+    let policy = &arrived.policy;
+    let headers = &arrived.head.headers;
+    let user = single(headers, &USER)?
+        .map(|value| {
+            UserId::parse(value.as_bytes(), policy.identity.allow_emails)
+                .map_err(|error| Rejection::InvalidCustomerId(format!("X-User-Id {error}.").into()))
+        })
+        .transpose()?;
+
+    let mut payload = Payload::Incoming(arrived.body);
+    let mut named = match single(headers, &CUSTOMER)? {
+        Some(value) if !value.as_bytes().trim_ascii().is_empty() => Some(parse_id(value.as_bytes(), policy, "X-Customer-Id")?),
+        _ => None,
+    };
+    if named.is_none() && arrived.api.has_body() && !policy.identity.body_sources.is_empty() {
+        let Payload::Incoming(incoming) = payload else { unreachable!("set above") };
+        let bytes = body::read(incoming, headers, &policy.server).await?;
+        named = id_in_body(&bytes, policy)?;
+        payload = Payload::Read(bytes);
+    }
+
+    let customer = match named {
+        Some(id) => {
+            if !app.customers.is_empty() && !app.customers.iter().any(|pattern| matches_pattern(pattern, id.as_str())) {
+                return Err(Rejection::Forbidden("This gateway key may not act for this customer.".into()));
+            }
+            let plan = plan_of(&id, policy, &app, headers)?;
+            Customer::new(id, plan, user)
+        }
+        None => {
+            let plan = policy.identity.anonymous.clone().ok_or(Rejection::MissingCustomerId)?;
+            // One bucket for each key, or for each address where no key tells callers apart. A space cannot stand in an id that a
+            // client sent, so no customer can name itself into somebody's anonymous bucket.
+            let id = match &credential {
+                super::call::Credential::Configured => format!("anonymous key {}", app.name),
+                super::call::Credential::Callers(..) => format!("anonymous ip {}", arrived.peer.to_canonical()),
+            };
+            Customer::new(CustomerId::from_trusted(&id), plan, user)
+        }
+    };
+    let priority = priority_of(headers, &app)?;
+    let class = single(headers, &CLASS)?.and_then(|value| value.to_str().ok()).filter(|class| class.len() <= MAX_CLASS);
+
+    arrived.record.note(|facts| {
+        facts.customer = Some(customer.id.clone());
+        facts.user = customer.user.as_ref().map(|(user, _)| user.clone());
+        facts.plan = Some(customer.plan.clone());
+        facts.priority = priority;
+        facts.class = class.map(Into::into);
+    });
+    let class = class.map(Into::into);
+    Ok(Identified {
+        api: arrived.api,
+        head: arrived.head,
+        payload,
+        policy: arrived.policy,
+        record: arrived.record,
+        at: arrived.at,
+        app,
+        credential,
+        customer,
+        priority,
+        class,
+        claims: Vec::with_capacity(8),
+    })
+}
+
+/// The one value of a header. The same value twice passes; two different ones are refused, since a proxy before us and the provider
+/// behind us may each believe another.
+fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a HeaderValue>, Rejection> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next();
+    if values.any(|other| Some(other.as_bytes().trim_ascii()) != first.map(|first| first.as_bytes().trim_ascii())) {
+        let text = format!("The request has two different {name} headers; send one.");
+        return Err(Rejection::InvalidCustomerId(text.into()));
+    }
+    Ok(first)
+}
+
+fn parse_id(bytes: &[u8], policy: &Policy, source: &str) -> Result<CustomerId, Rejection> {
+    CustomerId::parse(bytes, policy.identity.allow_emails)
+        .map_err(|error| Rejection::InvalidCustomerId(format!("{source} {error}.").into()))
+}
+
+/// The id from the first configured body field that has one. A body that does not parse is left for `inspect` to refuse.
+fn id_in_body(body: &Bytes, policy: &Policy) -> Result<Option<CustomerId>, Rejection> {
+    #[derive(serde::Deserialize, Default)]
+    #[serde(default)]
+    struct Ids<'a> {
+        #[serde(borrow)]
+        metadata: Option<Metadata<'a>>,
+        #[serde(borrow)]
+        safety_identifier: Option<Text<'a>>,
+        #[serde(borrow)]
+        user: Option<Text<'a>>,
+    }
+    #[derive(serde::Deserialize)]
+    #[serde(untagged)]
+    enum Metadata<'a> {
+        Object {
+            #[serde(borrow)]
+            user_id: Option<Text<'a>>,
+        },
+        Other(serde::de::IgnoredAny),
+    }
+    /// A string, or whatever else somebody put there.
+    #[derive(serde::Deserialize)]
+    #[serde(untagged)]
+    enum Text<'a> {
+        Text(#[serde(borrow)] Cow<'a, str>),
+        Other(Value),
+    }
+    let Ok(ids) = serde_json::from_slice::<Ids<'_>>(body) else { return Ok(None) };
+    for source in &policy.identity.body_sources {
+        let (name, found) = match source {
+            BodySource::MetadataUserId => {
+                let user_id = if let Some(Metadata::Object { user_id }) = &ids.metadata { user_id.as_ref() } else { None };
+                ("metadata.user_id", user_id)
+            }
+            BodySource::SafetyIdentifier => ("safety_identifier", ids.safety_identifier.as_ref()),
+            BodySource::User => ("user", ids.user.as_ref()),
+        };
+        if let Some(Text::Text(text)) = found.filter(|found| !matches!(found, Text::Text(text) if text.trim().is_empty())) {
+            return parse_id(text.as_bytes(), policy, name).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+/// The plan: configuration for this customer, else the header of a key that may set it, else the default.
+fn plan_of(id: &CustomerId, policy: &Policy, app: &App, headers: &HeaderMap) -> Result<Arc<Plan>, Rejection> {
+    if let Some(plan) = policy.customers.get(id.as_str()) {
+        return Ok(plan.clone());
+    }
+    if let Some(value) = single(headers, &PLAN)? {
+        let name = value.to_str().unwrap_or_default();
+        let allowed = app.plans.iter().any(|plan| **plan == *name);
+        if let Some(plan) = policy.plans.get(name).filter(|_| allowed) {
+            return Ok(plan.clone());
+        }
+        return Err(Rejection::Forbidden("This gateway key may not set this plan in X-Customer-Plan.".into()));
+    }
+    if !policy.identity.unknown_customers {
+        return Err(Rejection::Forbidden("This customer is not configured here, and unknown customers are refused.".into()));
+    }
+    Ok(policy.identity.default_plan.clone())
+}
+
+/// The asked priority, never above the app's own.
+fn priority_of(headers: &HeaderMap, app: &App) -> Result<Priority, Rejection> {
+    let Some(value) = single(headers, &PRIORITY)? else { return Ok(app.priority) };
+    let asked = value.to_str().ok().and_then(Priority::parse).ok_or_else(|| Rejection::Body {
+        code: "invalid_priority",
+        param: None,
+        message: "X-Priority is one of live, internal, background.".into(),
+    })?;
+    Ok(asked.max(app.priority))
+}
+
+/// Whether a configured pattern (`*` at its end stands for anything) matches.
+#[must_use]
+pub fn matches_pattern(pattern: &str, text: &str) -> bool {
+    pattern.strip_suffix('*').map_or(pattern == text, |prefix| text.starts_with(prefix))
+}

@@ -1,0 +1,224 @@
+//! Layer 5: what is asked. Reads the body within bounds, recognises model, pool and price, counts the prompt, settles the output cap.
+
+use super::body;
+use super::call::{Call, Identified, Payload, Rejected, Reply, Target};
+use super::gateway::Gateway;
+use super::identify::matches_pattern;
+use super::output::bound_output;
+use crate::config::policy::{ForwardId, Unpriced};
+use crate::domain::NanoUsd;
+use crate::estimate::{InputCount, Piece};
+use crate::pricing::{Asked, CacheWrites, Worst};
+use crate::reply::Rejection;
+use crate::wire::Api;
+use crate::wire::edit::Edits;
+use crate::wire::request::{self, Request};
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tower::{Layer, Service};
+
+/// Inspects for whatever it wraps.
+#[derive(Clone, Debug)]
+pub struct InspectLayer(pub Arc<Gateway>);
+
+impl<S> Layer<S> for InspectLayer {
+    type Service = Inspect<S>;
+    fn layer(&self, inner: S) -> Inspect<S> {
+        Inspect { inner, gateway: self.0.clone() }
+    }
+}
+
+/// See [`InspectLayer`].
+#[derive(Clone, Debug)]
+pub struct Inspect<S> {
+    inner: S,
+    gateway: Arc<Gateway>,
+}
+
+impl<S> Service<Identified> for Inspect<S>
+where
+    S: Service<Call, Response = Reply, Error = Box<Rejected>> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = Reply;
+    type Error = Box<Rejected>;
+    type Future = BoxFuture<'static, Result<Reply, Self::Error>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, who: Identified) -> Self::Future {
+        let (mut inner, gateway) = (self.inner.clone(), self.gateway.clone());
+        Box::pin(async move { inner.call(inspect(who, &gateway).await?).await })
+    }
+}
+
+async fn inspect(mut who: Identified, gateway: &Arc<Gateway>) -> Result<Call, Rejection> {
+    let policy = who.policy.clone();
+    if !who.api.has_body() {
+        let target = target_of(&who, "")?;
+        return Ok(Call { body: Bytes::new(), request: None, ..call(who, target) });
+    }
+    let body = match std::mem::replace(&mut who.payload, Payload::Read(Bytes::new())) {
+        Payload::Read(bytes) => bytes,
+        Payload::Incoming(incoming) => body::read(incoming, &who.head.headers, &policy.server).await?,
+    };
+    let request = request::parse(who.api, &body)?;
+    if !who.app.models.is_empty() && !who.app.models.iter().any(|pattern| matches_pattern(pattern, &request.model)) {
+        return Err(Rejection::ModelNotAllowed { model: request.model });
+    }
+    let target = target_of(&who, &request.model)?;
+    check_features(&request, &target, &who)?;
+
+    let mut call = Call { body, ..call(who, target) };
+    call.input = if call.who.api.is_free() { InputCount::default() } else { count(&call, &request, gateway).await? };
+    let stored_context = request.features.stored_context.then_some(policy.unbounded.stored_context_tokens).flatten().unwrap_or(0);
+    call.input.best += stored_context;
+    call.input.upper += stored_context;
+
+    call.output = bound_output(&call.who, &call.target, &request);
+    check_thinking(&request, call.output.cap)?;
+    let likely = gateway.expected.output(&call.target.model, &call.who.customer.plan.name, call.output.cap);
+    call.output.expected = likely.saturating_mul(call.output.choices);
+    if call.who.api.generates() && request.output_cap != Some(call.output.cap) {
+        call.edits.output_cap = Some(call.output.cap);
+    }
+    let counts_usage = matches!(call.who.api, Api::Chat | Api::Completions) && request.stream;
+    call.edits.include_usage = counts_usage && request.include_usage != Some(true) && gateway.client.may_include_usage(&call.target.upstream);
+    call.edits.user_id = forwarded_id(&call.who);
+    call.worst = worst_of(&call, &request);
+    call.who.record.note(|facts| {
+        facts.model = Some(call.target.model.clone());
+        facts.model_is_known = call.target.price.is_some();
+        facts.stream = request.stream;
+        facts.estimated_input = call.input.best;
+        facts.output_cap = call.output.cap;
+    });
+    call.request = Some(request);
+    Ok(call)
+}
+
+/// A call that asks for nothing yet.
+fn call(who: Identified, target: Target) -> Call {
+    Call {
+        who,
+        body: Bytes::new(),
+        request: None,
+        edits: Edits::default(),
+        target,
+        input: InputCount::default(),
+        output: super::call::Output::default(),
+        worst: None,
+        reservation: None,
+    }
+}
+
+/// The upstream, pool and price of a model. A free route costs nothing, whatever the model.
+fn target_of(who: &Identified, model: &str) -> Result<Target, Rejection> {
+    let policy = &who.policy;
+    let dialect = who.api.dialect();
+    let pool = policy.pool_of(model).filter(|pool| pool.upstream.dialect == dialect);
+    let upstream = pool.map(|pool| &pool.upstream).or_else(|| policy.upstream_of(dialect));
+    let upstream = upstream.ok_or_else(|| Rejection::NotFound { path: who.head.uri.path().into() })?;
+    let price = if who.api.is_free() { None } else { policy.prices.get(model) };
+    if price.is_none() && !who.api.is_free() && policy.unpriced == Unpriced::Refuse {
+        return Err(Rejection::ModelNotPriced { model: model.into() });
+    }
+    // A free route spends none of the provider's token limits, and has request limits of its own there.
+    let pool = if who.api.is_free() { None } else { pool.cloned() };
+    Ok(Target { model: model.into(), upstream: upstream.clone(), pool, price })
+}
+
+/// Refuses what cannot be settled or bounded.
+fn check_features(request: &Request, target: &Target, who: &Identified) -> Result<(), Rejection> {
+    let features = &request.features;
+    if features.background {
+        return Err(Rejection::BackgroundNotSupported);
+    }
+    let unbounded = &who.policy.unbounded;
+    if features.stored_context && unbounded.stored_context_tokens.is_none() {
+        return Err(Rejection::UnboundedFeature { feature: "stored context (previous_response_id, conversation, prompt)".into() });
+    }
+    if let Some(tool) = features.server_tools.first()
+        && unbounded.server_tools.is_none()
+        && target.price.is_some()
+    {
+        return Err(Rejection::UnboundedFeature { feature: format!("the server-side tool {tool}").into() });
+    }
+    if let (Some(tier), Some(price)) = (&request.service_tier, &target.price)
+        && !price.has_tier(tier)
+    {
+        return Err(Rejection::ServiceTierNotPriced { tier: tier.clone(), model: request.model.clone() });
+    }
+    Ok(())
+}
+
+/// The most the call can cost, apart from what settlement alone can know.
+fn worst_of(call: &Call, request: &Request) -> Option<Worst> {
+    let price = call.target.price.as_ref()?;
+    let features = &request.features;
+    let cache_writes = match call.who.api {
+        Api::Messages if features.cache_control => CacheWrites::Long,
+        Api::Messages | Api::Embeddings | Api::Completions => CacheWrites::No,
+        _ if features.long_cache => CacheWrites::Long,
+        _ => CacheWrites::Short,
+    };
+    let mut worst = price.worst(&Asked {
+        input: call.input.upper,
+        tier: request.service_tier.as_deref(),
+        cache_writes,
+        audio_input: features.audio_input,
+        audio_output: features.audio_output,
+        choices: call.output.choices,
+        web_searches: 0,
+    });
+    if !features.server_tools.is_empty() {
+        let held = call.who.policy.unbounded.server_tools.map_or(0, NanoUsd::get);
+        worst.fixed_pico += u128::from(held) * 1_000;
+    }
+    Some(worst)
+}
+
+/// A thinking budget must stay under the output cap; where lowering the cap would break that, the provider's error would puzzle.
+fn check_thinking(request: &Request, cap: u64) -> Result<(), Rejection> {
+    match request.features.thinking_budget {
+        Some(budget) if request.output_cap.is_some_and(|asked| asked > budget) && budget >= cap => Err(Rejection::Body {
+            code: "thinking_budget_too_large",
+            param: Some("thinking.budget_tokens".into()),
+            message: format!("thinking.budget_tokens is {budget}, but this plan's output cap is {cap} tokens; lower the budget.").into(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Counts the prompt, here when it is quick, on a blocking thread when it is long.
+async fn count(call: &Call, request: &Request, gateway: &Arc<Gateway>) -> Result<InputCount, Rejection> {
+    let api = call.who.api;
+    let pieces: Vec<Piece<'_>> = request.pieces(&call.body).collect();
+    if let Some(count) = gateway.estimator.count_if_quick(&request.model, api, &pieces)? {
+        return Ok(count);
+    }
+    let _place = gateway.long_counts.acquire().await.map_err(|_| Rejection::Internal)?;
+    let (gateway, body, model) = (gateway.clone(), call.body.clone(), request.model.clone());
+    let segments = request.segments.clone();
+    let counted = tokio::task::spawn_blocking(move || {
+        let pieces: Vec<Piece<'_>> = segments.iter().map(|segment| segment.piece(&body)).collect();
+        gateway.estimator.count(&model, api, &pieces)
+    });
+    Ok(counted.await.map_err(|_| Rejection::Internal)??)
+}
+
+/// What the provider learns of the customer's id.
+fn forwarded_id(who: &Identified) -> Option<String> {
+    match &who.policy.identity.forward {
+        ForwardId::No => None,
+        ForwardId::AsIs => Some(who.customer.id.as_str().to_owned()),
+        ForwardId::Hashed { secret } => {
+            let key = blake3::derive_key("tollgate customer id for the provider", secret.expose().as_bytes());
+            Some(blake3::keyed_hash(&key, who.customer.id.as_str().as_bytes()).to_hex().to_string())
+        }
+    }
+}

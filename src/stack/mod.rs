@@ -1,0 +1,67 @@
+//! The stack: one tower layer a file, outermost first.
+//!
+//! ```text
+//!  http::Request
+//!    1 observe         request id, record, panic barrier; rejections become answers
+//!    2 authenticate    gateway key -> app, or the caller's own provider key
+//!    3 identify        -> Identified: customer, user, plan, priority, class
+//!    4 customer_rate   claims the message bucket; refuses who was just seen empty
+//!    5 inspect         -> Call: body read, model and price known, prompt counted, output bounded
+//!    6 repeat          (its place; not built yet)
+//!    7 degrade         (its place; not built yet)
+//!    8 token_rate      claims RPM, TPM and the provider ceiling
+//!    9 spend           claims dollars and quotas
+//!   10 admit           commits all claims in one store call; waits for the start time
+//!   11 retry           (its place; not built yet)
+//!   12 concurrency     a slot, held to the end of the reply body
+//!   13 forward         calls the provider; the reply body settles the call
+//! ```
+//!
+//! Limits only *claim*; `admit` decides. A layer that ends a request gives a [`call::Rejected`]; only `observe` turns it into HTTP.
+//! Every service here is always ready: waiting happens inside a request, where it is bounded and the client can leave.
+
+mod account;
+mod admit;
+mod authenticate;
+mod body;
+pub mod call;
+mod concurrency;
+mod customer_rate;
+mod empty;
+mod expected;
+mod forward;
+pub mod gateway;
+mod identify;
+mod inspect;
+mod observe;
+mod output;
+pub mod router;
+mod slots;
+mod spend;
+mod token_rate;
+
+pub use gateway::Gateway;
+
+use call::{Arrived, Reply};
+use std::sync::Arc;
+use tower::util::BoxCloneSyncService;
+use tower::{Layer, ServiceBuilder};
+
+/// The whole stack as one service.
+pub type Stack = BoxCloneSyncService<Arrived, Reply, std::convert::Infallible>;
+
+/// Builds the stack of a gateway.
+#[must_use]
+pub fn build(gateway: &Arc<Gateway>) -> Stack {
+    let layers = ServiceBuilder::new()
+        .layer(observe::ObserveLayer(gateway.clone()))
+        .layer(authenticate::AuthenticateLayer)
+        .layer(identify::IdentifyLayer)
+        .layer(customer_rate::CustomerRateLayer(gateway.clone()))
+        .layer(inspect::InspectLayer(gateway.clone()))
+        .layer(token_rate::TokenRateLayer)
+        .layer(spend::SpendLayer(gateway.clone()))
+        .layer(admit::AdmitLayer(gateway.clone()))
+        .layer(concurrency::ConcurrencyLayer(gateway.clone()));
+    BoxCloneSyncService::new(layers.layer(forward::Forward::new(gateway.clone())))
+}

@@ -1,0 +1,150 @@
+//! Layer 1, outermost: gives the request its id, turns rejections into answers, and writes the access-log line when the *body* ends.
+//!
+//! It is also the panic barrier: a panic below costs that one request a 500 and gives back what the request held, because permits and
+//! reservations are owned by the futures and bodies that unwind.
+
+use super::call::{Arrived, Rejected, Reply};
+use super::gateway::Gateway;
+use crate::reply::{self, Rejection};
+use crate::telemetry::{Ending, Record};
+use axum::body::Body;
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tower::{Layer, Service};
+
+/// What the log says of a request whose client left before there was an answer.
+const CLIENT_LEFT: u16 = 499;
+
+/// Observes whatever it wraps.
+#[derive(Clone, Debug)]
+pub struct ObserveLayer(pub Arc<Gateway>);
+
+impl<S> Layer<S> for ObserveLayer {
+    type Service = Observe<S>;
+    fn layer(&self, inner: S) -> Observe<S> {
+        Observe { inner, gateway: self.0.clone() }
+    }
+}
+
+/// See [`ObserveLayer`].
+#[derive(Clone, Debug)]
+pub struct Observe<S> {
+    inner: S,
+    gateway: Arc<Gateway>,
+}
+
+impl<S> Service<Arrived> for Observe<S>
+where
+    S: Service<Arrived, Response = Reply, Error = Box<Rejected>>,
+    S::Future: Send + 'static,
+{
+    type Response = Reply;
+    type Error = std::convert::Infallible;
+    type Future = BoxFuture<'static, Result<Reply, Self::Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(())) // every layer of ours always takes a request; waiting happens inside, where it is bounded
+    }
+
+    fn call(&mut self, arrived: Arrived) -> Self::Future {
+        let gateway = self.gateway.clone();
+        let record = arrived.record.clone();
+        gateway.metrics.in_flight.inc();
+        let line = Line { gateway: gateway.clone(), record: record.clone() };
+        // `call` itself may panic as well as the future it gives.
+        let inner = std::panic::catch_unwind(AssertUnwindSafe(|| self.inner.call(arrived)));
+        Box::pin(async move {
+            let outcome = match inner {
+                Ok(future) => AssertUnwindSafe(future).catch_unwind().await,
+                Err(panic) => Err(panic),
+            };
+            let answered = outcome.unwrap_or_else(|_| {
+                tracing::error!(request_id = %record.id, "a request panicked");
+                Err(Rejection::Internal.into())
+            });
+            let mut reply = answered.unwrap_or_else(|rejected| answer(&record, &gateway, &rejected));
+            reply::stamp(reply.headers_mut(), record.id);
+            record.note(|facts| facts.status = reply.status().as_u16());
+            Ok(reply.map(|body| Body::new(Observed { body, line })))
+        })
+    }
+}
+
+fn answer(record: &Record, gateway: &Gateway, rejected: &Rejected) -> Reply {
+    record.note(|facts| {
+        facts.cause = Some(rejected.rejection.cause());
+        facts.refused_by = rejected.rejection.refused_by();
+    });
+    let (customer, plan) = record.read(|facts| (facts.customer.clone(), facts.plan.clone()));
+    let policy = gateway.policy.load();
+    let context = reply::Context {
+        api: record.api,
+        customer: customer.as_ref().map(crate::domain::CustomerId::as_str),
+        plan: plan.as_deref(),
+        request_id: record.id,
+        notice_percent: policy.notice_percent,
+        now: gateway.clock.now(),
+    };
+    reply::reject(&rejected.rejection, rejected.standing.as_ref(), &context)
+}
+
+/// Finishes the record when dropped: at the end of the body, or earlier when the client or the future is gone.
+#[derive(Debug)]
+struct Line {
+    gateway: Arc<Gateway>,
+    record: Arc<Record>,
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.gateway.metrics.in_flight.dec();
+        self.record.note(|facts| {
+            if facts.status == 0 {
+                facts.status = CLIENT_LEFT;
+                facts.ending = Ending::ClientGone;
+            }
+        });
+        self.record.finish(&self.gateway.metrics);
+    }
+}
+
+pin_project_lite::pin_project! {
+    /// A reply body that ends the record when it ends. Fields drop in order: what the body settles is noted before the line is written.
+    struct Observed {
+        #[pin]
+        body: Body,
+        line: Line,
+    }
+}
+
+impl HttpBody for Observed {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let this = self.project();
+        let body = this.body;
+        match std::panic::catch_unwind(AssertUnwindSafe(|| body.poll_frame(cx))) {
+            Ok(poll) => poll,
+            Err(_) => {
+                tracing::error!(request_id = %this.line.record.id, "a reply body panicked");
+                this.line.record.note(|facts| facts.ending = Ending::UpstreamBroke);
+                Poll::Ready(Some(Err(axum::Error::new(std::io::Error::other("the reply broke off")))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,153 @@
+//! From a path to the API it speaks. Exact paths only: what is not listed is 404 and nothing is forwarded.
+
+use super::call::Arrived;
+use super::{Gateway, Stack};
+use crate::domain::RequestId;
+use crate::reply::{self, Rejection};
+use crate::telemetry::Record;
+use crate::wire::Api;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use axum::routing::{MethodRouter, get, post};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderValue, StatusCode};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tower::ServiceExt;
+
+/// The address a connection comes from; the listener puts it into each request.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer(pub SocketAddr);
+
+/// What the routes share.
+#[derive(Clone)]
+pub struct Routes {
+    gateway: Arc<Gateway>,
+    stack: Stack,
+    draining: Arc<AtomicBool>,
+}
+
+impl std::fmt::Debug for Routes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Routes").finish_non_exhaustive()
+    }
+}
+
+impl Routes {
+    /// The routes of a gateway.
+    #[must_use]
+    pub fn new(gateway: Arc<Gateway>) -> Self {
+        let stack = super::build(&gateway);
+        Self { gateway, stack, draining: Arc::default() }
+    }
+
+    /// From now on readiness says no: the gateway is going away.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// As an HTTP service.
+    pub fn router(&self) -> Router {
+        Router::new()
+            .route("/v1/chat/completions", api(Api::Chat))
+            .route("/v1/responses", api(Api::Responses))
+            .route("/v1/completions", api(Api::Completions))
+            .route("/v1/embeddings", api(Api::Embeddings))
+            .route("/v1/messages", api(Api::Messages))
+            .route("/v1/messages/count_tokens", api(Api::CountTokens))
+            .route("/v1/models", get(models).fallback(wrong_method))
+            .route("/v1/models/{*id}", get(models).fallback(wrong_method))
+            .route("/healthz", get(healthz))
+            .route("/readyz", get(readyz))
+            .route("/metrics", get(metrics))
+            .fallback(unknown)
+            .with_state(self.clone())
+    }
+
+    async fn serve(self, api: Api, request: Request) -> Response {
+        let (head, body) = request.into_parts();
+        let peer = head.extensions.get::<Peer>().map_or_else(|| [127, 0, 0, 1].into(), |peer| peer.0.ip());
+        let id = RequestId::new(fastrand::u128(..));
+        let arrived = Arrived {
+            api,
+            head,
+            body,
+            peer,
+            at: self.gateway.clock.now(),
+            policy: self.gateway.policy.load_full(),
+            record: Arc::new(Record::new(id, api)),
+        };
+        match self.stack.oneshot(arrived).await {
+            Ok(reply) => reply,
+            Err(never) => match never {},
+        }
+    }
+
+    /// Refuses what has no route, in the format its caller most likely reads.
+    fn refuse(&self, request: &Request, rejection: &Rejection) -> Response {
+        let anthropic = request.uri().path().starts_with("/v1/messages") || request.headers().contains_key("anthropic-version");
+        let context = reply::Context {
+            api: if anthropic { Api::Messages } else { Api::Chat },
+            customer: None,
+            plan: None,
+            request_id: RequestId::new(fastrand::u128(..)),
+            notice_percent: 0,
+            now: self.gateway.clock.now(),
+        };
+        let mut response = reply::reject(rejection, None, &context);
+        reply::stamp(response.headers_mut(), context.request_id);
+        response
+    }
+}
+
+fn api(api: Api) -> MethodRouter<Routes> {
+    post(move |State(routes): State<Routes>, request: Request| routes.serve(api, request)).fallback(wrong_method)
+}
+
+/// The two dialects share these paths; only Anthropic's clients send a version.
+async fn models(State(routes): State<Routes>, request: Request) -> Response {
+    let anthropic = request.headers().contains_key("anthropic-version");
+    routes.serve(if anthropic { Api::AnthropicModels } else { Api::Models }, request).await
+}
+
+async fn unknown(State(routes): State<Routes>, request: Request) -> Response {
+    let path = request.uri().path().chars().take(200).collect();
+    routes.refuse(&request, &Rejection::NotFound { path })
+}
+
+async fn wrong_method(State(routes): State<Routes>, request: Request) -> Response {
+    routes.refuse(&request, &Rejection::MethodNotAllowed)
+}
+
+/// Alive: the process answers.
+async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+/// Ready: the store answers, and the gateway is not going away.
+async fn readyz(State(routes): State<Routes>) -> Response {
+    let store = routes.gateway.ledger.ping().await;
+    let (status, text) = match store {
+        _ if routes.draining.load(Ordering::Relaxed) => (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n"),
+        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the store does not answer; see the log\n"),
+        Ok(()) => (StatusCode::OK, "ready\n"),
+    };
+    plain(status, "text/plain; charset=utf-8", text.into())
+}
+
+async fn metrics(State(routes): State<Routes>) -> Response {
+    let gateway = &routes.gateway;
+    gateway.metrics.unsettled.set(i64::try_from(gateway.settler.outstanding()).unwrap_or(i64::MAX));
+    plain(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", gateway.metrics.render().into())
+}
+
+fn plain(status: StatusCode, kind: &'static str, body: Body) -> Response {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}

@@ -1,0 +1,339 @@
+//! The semaphore: a fixed number of slots, fair between customers, weighted between priorities, with a bounded queue.
+//!
+//! Waiting customers take turns, so one customer's thousand requests delay another's single one by at most one turn. A permit is freed
+//! when it is dropped, which the concurrency layer does at the end of the reply body, not at its headers.
+
+use crate::domain::Priority;
+use parking_lot::Mutex;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+/// Turns per round: live work first, but nobody starves.
+const WEIGHTS: [(Priority, i64); 3] = [(Priority::Live, 8), (Priority::Internal, 3), (Priority::Background, 1)];
+
+/// The slots of this process. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Slots(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    queue: usize,
+    queue_per_customer: usize,
+}
+
+#[derive(Debug)]
+struct State {
+    free: usize,
+    queued: usize,
+    next_id: u64,
+    /// Requests of a customer that run or wait.
+    in_flight: HashMap<Arc<str>, u32>,
+    lanes: [Lane; 3],
+}
+
+#[derive(Debug, Default)]
+struct Lane {
+    /// Smooth weighted round robin: grows by the weight while the lane waits, pays the total when it is chosen.
+    credit: i64,
+    /// Customers with waiting requests, in the order of their turns.
+    turns: VecDeque<Arc<str>>,
+    waiting: HashMap<Arc<str>, VecDeque<Waiter>>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    id: u64,
+    grant: oneshot::Sender<()>,
+}
+
+/// Why there is no slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoSlot {
+    /// The customer already has as many requests in flight as its plan allows.
+    CustomerInFlight {
+        /// The plan's limit.
+        limit: u32,
+    },
+    /// The queue, or the customer's part of it, is full.
+    QueueFull,
+}
+
+impl Slots {
+    /// `slots` requests at once; `queue` wait, of one customer at most `queue_per_customer`.
+    #[must_use]
+    pub fn new(slots: usize, queue: usize, queue_per_customer: usize) -> Self {
+        let state = State { free: slots, queued: 0, next_id: 0, in_flight: HashMap::new(), lanes: Default::default() };
+        Self(Arc::new(Shared { state: Mutex::new(state), queue, queue_per_customer }))
+    }
+
+    /// A slot, or a place in the queue.
+    ///
+    /// # Errors
+    /// [`NoSlot`] when the customer's own limit is reached or the queue is full.
+    pub fn ask(&self, customer: &Arc<str>, priority: Priority, max_in_flight: Option<u32>) -> Result<Turn, NoSlot> {
+        let mut state = self.0.state.lock();
+        let running = state.in_flight.get(customer).copied().unwrap_or(0);
+        if let Some(limit) = max_in_flight.filter(|limit| running >= *limit) {
+            return Err(NoSlot::CustomerInFlight { limit });
+        }
+        let permit = |slots: &Self| Permit { slots: slots.clone(), customer: customer.clone() };
+        if state.free > 0 && state.queued == 0 {
+            state.free -= 1;
+            *state.in_flight.entry(customer.clone()).or_default() += 1;
+            return Ok(Turn::Now(permit(self)));
+        }
+        let lane = &mut state.lanes[lane_of(priority)];
+        let own = lane.waiting.get(customer).map_or(0, VecDeque::len);
+        if own >= self.0.queue_per_customer || state.queued >= self.0.queue {
+            return Err(NoSlot::QueueFull);
+        }
+        let id = state.next_id;
+        state.next_id += 1;
+        state.queued += 1;
+        *state.in_flight.entry(customer.clone()).or_default() += 1;
+        let (grant, granted) = oneshot::channel();
+        let lane = &mut state.lanes[lane_of(priority)];
+        if own == 0 {
+            lane.turns.push_back(customer.clone());
+        }
+        lane.waiting.entry(customer.clone()).or_default().push_back(Waiter { id, grant });
+        drop(state);
+        Ok(Turn::Later(Place { slots: self.clone(), customer: customer.clone(), priority, id, granted, done: false }))
+    }
+
+    /// Slots in use and requests waiting.
+    #[must_use]
+    pub fn load(&self) -> Load {
+        let state = self.0.state.lock();
+        Load { free: state.free, queued: state.queued, customers: state.in_flight.len() }
+    }
+
+    fn release(&self, customer: &Arc<str>) {
+        let mut state = self.0.state.lock();
+        state.leave(customer);
+        state.pass_on();
+    }
+}
+
+/// How busy the slots are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Load {
+    /// Free slots.
+    pub free: usize,
+    /// Requests in the queue.
+    pub queued: usize,
+    /// Customers with a request running or waiting.
+    pub customers: usize,
+}
+
+/// What [`Slots::ask`] gives.
+#[derive(Debug)]
+pub enum Turn {
+    /// A slot.
+    Now(Permit),
+    /// A place in the queue.
+    Later(Place),
+}
+
+/// A slot, free again when dropped.
+#[derive(Debug)]
+pub struct Permit {
+    slots: Slots,
+    customer: Arc<str>,
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.slots.release(&self.customer);
+    }
+}
+
+/// A place in the queue; leaving it (dropping) makes room.
+#[derive(Debug)]
+pub struct Place {
+    slots: Slots,
+    customer: Arc<str>,
+    priority: Priority,
+    id: u64,
+    granted: oneshot::Receiver<()>,
+    done: bool,
+}
+
+impl Place {
+    /// Waits for the turn.
+    pub async fn turn(mut self) -> Permit {
+        // An error would mean the queue forgot us, which only our own drop does.
+        let _ = (&mut self.granted).await;
+        self.done = true;
+        Permit { slots: self.slots.clone(), customer: self.customer.clone() }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.done {
+            return;
+        }
+        let mut state = self.slots.0.state.lock();
+        state.leave(&self.customer);
+        // Grants are made under this lock, so the slot was either given to us already or the entry is still there.
+        if self.granted.try_recv().is_ok() {
+            state.pass_on();
+        } else {
+            state.forget(self.priority, &self.customer, self.id);
+        }
+    }
+}
+
+impl State {
+    fn leave(&mut self, customer: &Arc<str>) {
+        if let Some(count) = self.in_flight.get_mut(customer) {
+            *count -= 1;
+            if *count == 0 {
+                self.in_flight.remove(customer);
+            }
+        }
+    }
+
+    /// Gives a slot that became free to the next in line.
+    fn pass_on(&mut self) {
+        while let Some(waiter) = self.next() {
+            self.queued -= 1;
+            if waiter.grant.send(()).is_ok() {
+                return;
+            }
+        }
+        self.free += 1;
+    }
+
+    fn next(&mut self) -> Option<Waiter> {
+        let mut total = 0;
+        for (lane, (_, weight)) in self.lanes.iter_mut().zip(WEIGHTS) {
+            if !lane.turns.is_empty() {
+                lane.credit += weight;
+                total += weight;
+            }
+        }
+        let lane = self.lanes.iter_mut().filter(|lane| !lane.turns.is_empty()).max_by_key(|lane| lane.credit)?;
+        lane.credit -= total;
+        let customer = lane.turns.pop_front()?;
+        let queue = lane.waiting.get_mut(&customer)?;
+        let waiter = queue.pop_front();
+        if queue.is_empty() {
+            lane.waiting.remove(&customer);
+        } else {
+            lane.turns.push_back(customer);
+        }
+        waiter
+    }
+
+    fn forget(&mut self, priority: Priority, customer: &Arc<str>, id: u64) {
+        let lane = &mut self.lanes[lane_of(priority)];
+        let Some(queue) = lane.waiting.get_mut(customer) else { return };
+        let before = queue.len();
+        queue.retain(|waiter| waiter.id != id);
+        self.queued -= before - queue.len();
+        if queue.is_empty() {
+            lane.waiting.remove(customer);
+            lane.turns.retain(|turn| turn != customer);
+        }
+    }
+}
+
+fn lane_of(priority: Priority) -> usize {
+    WEIGHTS.iter().position(|(p, _)| *p == priority).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> Arc<str> {
+        text.into()
+    }
+
+    fn now(slots: &Slots, customer: &str) -> Permit {
+        match slots.ask(&name(customer), Priority::Live, None) {
+            Ok(Turn::Now(permit)) => permit,
+            other => panic!("a free slot was expected: {other:?}"),
+        }
+    }
+
+    fn later(slots: &Slots, customer: &str, priority: Priority) -> Place {
+        match slots.ask(&name(customer), priority, None) {
+            Ok(Turn::Later(place)) => place,
+            other => panic!("a place in the queue was expected: {other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn customers_take_turns() {
+        let slots = Slots::new(1, 100, 100);
+        let first = now(&slots, "t");
+        let mut places: Vec<_> = (0..5).map(|_| later(&slots, "t", Priority::Live)).collect();
+        let single = later(&slots, "v", Priority::Live);
+        drop(first);
+        drop(places.remove(0).turn().await);
+        drop(single.turn().await); // v's turn comes second, not sixth
+        assert_eq!(slots.load().queued, 4);
+        drop(places);
+        assert_eq!(slots.load(), Load { free: 1, queued: 0, customers: 0 });
+    }
+
+    #[tokio::test]
+    async fn background_waits_behind_live_but_does_not_starve() {
+        let slots = Slots::new(1, 100, 100);
+        let first = now(&slots, "x");
+        let mut live: VecDeque<_> = (0..30).map(|_| later(&slots, "live", Priority::Live)).collect();
+        let mut background: VecDeque<_> = (0..30).map(|_| later(&slots, "job", Priority::Background)).collect();
+        drop(first);
+        let (mut live_served, mut background_served) = (0, 0);
+        for _ in 0..27 {
+            tokio::select! {
+                biased;
+                permit = live.front_mut().map(|p| &mut p.granted).expect("waits") => {
+                    permit.expect("granted");
+                    let mut place = live.pop_front().expect("front");
+                    place.done = true;
+                    live_served += 1;
+                    drop(Permit { slots: slots.clone(), customer: place.customer.clone() });
+                }
+                permit = background.front_mut().map(|p| &mut p.granted).expect("waits") => {
+                    permit.expect("granted");
+                    let mut place = background.pop_front().expect("front");
+                    place.done = true;
+                    background_served += 1;
+                    drop(Permit { slots: slots.clone(), customer: place.customer.clone() });
+                }
+            }
+        }
+        assert_eq!((live_served, background_served), (24, 3), "eight to one");
+    }
+
+    #[test]
+    fn leaving_the_queue_gives_the_place_back() {
+        let slots = Slots::new(1, 2, 2);
+        let first = now(&slots, "t");
+        let (a, b) = (later(&slots, "t", Priority::Live), later(&slots, "t", Priority::Live));
+        assert!(matches!(slots.ask(&name("v"), Priority::Live, None), Err(NoSlot::QueueFull)));
+        drop(a);
+        let c = later(&slots, "v", Priority::Live);
+        drop(first); // granted to b, which leaves without looking
+        drop(b);
+        drop(c);
+        assert_eq!(slots.load(), Load { free: 1, queued: 0, customers: 0 });
+    }
+
+    #[test]
+    fn a_customer_never_has_more_in_flight_than_its_plan_allows() {
+        let slots = Slots::new(8, 8, 8);
+        let ask = || slots.ask(&name("t"), Priority::Live, Some(4));
+        let held: Vec<_> = (0..4).map(|_| ask().expect("within the plan")).collect();
+        assert_eq!(ask().err(), Some(NoSlot::CustomerInFlight { limit: 4 }));
+        assert!(slots.ask(&name("v"), Priority::Live, Some(4)).is_ok());
+        drop(held);
+        assert!(ask().is_ok());
+    }
+}

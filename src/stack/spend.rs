@@ -1,0 +1,81 @@
+//! Layer 9: dollars and quotas per day, week and month, of user, customer, app and the whole gateway.
+//!
+//! Only claims; `admit` decides. Dollars are claimed at the worst case the request can cost, so whatever is admitted together stays
+//! under the cap together; settlement puts the true cost in their place.
+
+use super::call::{Call, Rejected, Reply};
+use super::gateway::Gateway;
+use crate::config::policy::Limits;
+use crate::limit::{Claim, LimitName, Measure, Rule, Scope, ScopeKey};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tower::{Layer, Service};
+
+/// Claims money and quotas for whatever it wraps.
+#[derive(Clone, Debug)]
+pub struct SpendLayer(pub Arc<Gateway>);
+
+impl<S> Layer<S> for SpendLayer {
+    type Service = Spend<S>;
+    fn layer(&self, inner: S) -> Spend<S> {
+        Spend { inner, gateway: self.0.clone() }
+    }
+}
+
+/// See [`SpendLayer`].
+#[derive(Clone, Debug)]
+pub struct Spend<S> {
+    inner: S,
+    gateway: Arc<Gateway>,
+}
+
+impl<S> Service<Call> for Spend<S>
+where
+    S: Service<Call, Response = Reply, Error = Box<Rejected>>,
+{
+    type Response = Reply;
+    type Error = Box<Rejected>;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut call: Call) -> Self::Future {
+        let mut claims = std::mem::take(&mut call.who.claims);
+        let customer = &call.who.customer;
+        self.claim(&mut claims, &customer.scope, &customer.plan.limits, &call);
+        if let Some((_, scope)) = &customer.user {
+            self.claim(&mut claims, scope, &customer.plan.user, &call);
+        }
+        let app = ScopeKey { scope: Scope::App, owner: call.who.app.name.clone() };
+        self.claim(&mut claims, &app, &call.who.app.limits, &call);
+        let whole = ScopeKey { scope: Scope::Gateway, owner: "".into() };
+        self.claim(&mut claims, &whole, &call.who.policy.gateway, &call);
+        call.who.claims = claims;
+        self.inner.call(call)
+    }
+}
+
+impl<S> Spend<S> {
+    fn claim(&self, claims: &mut Vec<Claim>, scope: &ScopeKey, limits: &Limits, call: &Call) {
+        let zone = &call.who.policy.zone;
+        let rule = |cap, period| Rule::Budget { cap, boundaries: self.gateway.boundaries(zone, period, call.who.at) };
+        if let Some(worst) = &call.worst {
+            let amount = worst.at(call.output.cap).get();
+            for (period, cap) in &limits.spend {
+                let (limit, rule) = (LimitName::Spend(*period), rule(cap.get(), *period));
+                claims.push(Claim { scope: scope.clone(), limit, rule, measure: Measure::Money, amount });
+            }
+        }
+        for (limit, cap) in &limits.quotas {
+            let (measure, amount) = match limit {
+                LimitName::RequestQuota(_) => (Measure::Request, 1),
+                _ if call.who.api.is_free() => continue,
+                _ => (Measure::Tokens, call.input.best.saturating_add(call.output.cap.saturating_mul(call.output.choices))),
+            };
+            let Some(period) = limit.period() else { continue };
+            claims.push(Claim { scope: scope.clone(), limit: *limit, rule: rule(*cap, period), measure, amount });
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Layer 8: requests and tokens per minute, of user, customer, app and the provider ceiling.
+//!
+//! Only claims; `admit` decides. Customer limits are claimed on the best estimate and settled to the truth; the ceiling is claimed the
+//! way the provider itself counts.
+
+use super::call::{Call, Rejected, Reply};
+use super::customer_rate::claim;
+use crate::config::policy::{Counts, Limit, LimitKind, Limits};
+use crate::domain::Priority;
+use crate::limit::{Claim, Measure, Scope, ScopeKey};
+use std::task::{Context, Poll};
+use tower::{Layer, Service};
+
+/// Claims rates for whatever it wraps.
+#[derive(Clone, Debug)]
+pub struct TokenRateLayer;
+
+impl<S> Layer<S> for TokenRateLayer {
+    type Service = TokenRate<S>;
+    fn layer(&self, inner: S) -> TokenRate<S> {
+        TokenRate { inner }
+    }
+}
+
+/// See [`TokenRateLayer`].
+#[derive(Clone, Debug)]
+pub struct TokenRate<S> {
+    inner: S,
+}
+
+impl<S> Service<Call> for TokenRate<S>
+where
+    S: Service<Call, Response = Reply, Error = Box<Rejected>>,
+{
+    type Response = Reply;
+    type Error = Box<Rejected>;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut call: Call) -> Self::Future {
+        let mut claims = std::mem::take(&mut call.who.claims);
+        let customer = &call.who.customer;
+        rates(&mut claims, &customer.scope, &customer.plan.limits, &call);
+        if let Some((_, scope)) = &customer.user {
+            rates(&mut claims, scope, &customer.plan.user, &call);
+        }
+        let app = &call.who.app;
+        if !app.limits.rates.is_empty() {
+            rates(&mut claims, &ScopeKey { scope: Scope::App, owner: app.name.clone() }, &app.limits, &call);
+        }
+        if !call.who.policy.gateway.rates.is_empty() {
+            let gateway = ScopeKey { scope: Scope::Gateway, owner: "".into() };
+            rates(&mut claims, &gateway, &call.who.policy.gateway, &call);
+        }
+        ceiling(&mut claims, &call);
+        call.who.claims = claims;
+        self.inner.call(call)
+    }
+}
+
+fn rates(claims: &mut Vec<Claim>, scope: &ScopeKey, limits: &Limits, call: &Call) {
+    let free = call.who.api.is_free();
+    for limit in &limits.rates {
+        match limit.measure {
+            Measure::Request | Measure::Message => claims.push(claim(scope, limit, 1)),
+            // A free route spends requests, no tokens.
+            _ if free => {}
+            _ => claims.push(claim(scope, limit, tokens(limit, call.input.best, call.output.expected))),
+        }
+    }
+}
+
+/// Input and expected output, but never more than the limit as long as the input alone fits: the difference is settled.
+fn tokens(limit: &Limit, input: u64, expected: u64) -> u64 {
+    input.saturating_add(expected).min(most(limit).max(input))
+}
+
+const fn most(limit: &Limit) -> u64 {
+    match limit.kind {
+        LimitKind::Bucket(bucket) => bucket.capacity(),
+        LimitKind::Sliding(limit) => limit,
+    }
+}
+
+/// The provider's own account limits, counted as the provider does.
+fn ceiling(claims: &mut Vec<Claim>, call: &Call) {
+    let Some(pool) = &call.target.pool else { return };
+    // In passthrough mode every credential is an account of its own.
+    let owner = match call.who.credential.account() {
+        Some(account) => format!("{}/{account}", pool.name).into(),
+        None => pool.name.clone(),
+    };
+    let scope = ScopeKey { scope: Scope::Pool, owner };
+    for limit in &pool.ceiling {
+        let input = call.input.best;
+        let amount = match (limit.measure, pool.counts) {
+            (Measure::Request | Measure::Message, _) => 1,
+            (Measure::Reserved, _) => call.output.cap.max(input).min(most(limit).max(input)),
+            (Measure::Input, _) => input,
+            // Output is counted as it is produced: nothing now, but no start while the limit is in debt.
+            (Measure::Output, Counts::InputOutput) => 0,
+            (Measure::Output, _) => call.output.expected.min(most(limit)),
+            (Measure::Tokens | Measure::Money, _) => tokens(limit, input, call.output.expected),
+        };
+        let mut limit = *limit;
+        if call.who.priority == Priority::Background {
+            limit.max_wait = pool.background_wait;
+        }
+        claims.push(claim(&scope, &limit, amount));
+    }
+}
+
+/// The claims on the ceiling alone: what a further attempt, or a start after a wait, claims once more.
+#[must_use]
+pub fn split_ceiling(claims: Vec<Claim>) -> (Vec<Claim>, Vec<Claim>) {
+    claims.into_iter().partition(|claim| !claim.is_ceiling())
+}

@@ -1,0 +1,26 @@
+//! The process log: JSON lines on standard error or into a file, one target (`access`) for the access log.
+
+use std::io;
+use std::path::Path;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
+
+/// Starts logging. `filter` is a `tracing` filter such as `info` or `tollgate=debug`; the access log is on unless it says `access=off`.
+///
+/// # Errors
+/// When the file cannot be opened, or the filter does not parse.
+pub fn start(filter: &str, file: Option<&Path>) -> io::Result<()> {
+    let filter = EnvFilter::try_new(filter).map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e.to_string()))?;
+    let writer = match file {
+        Some(path) => {
+            let file = io::LineWriter::new(std::fs::OpenOptions::new().create(true).append(true).open(path)?);
+            BoxMakeWriter::new(std::sync::Mutex::new(file))
+        }
+        None => BoxMakeWriter::new(io::stderr),
+    };
+    let subscriber =
+        tracing_subscriber::fmt().json().flatten_event(true).with_current_span(false).with_env_filter(filter).with_writer(writer);
+    // A second start (tests in one process) keeps the first.
+    let _ = subscriber.try_init();
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! `/metrics`: counters and histograms with bounded labels. Never a customer id; a model only when it has a price.
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// The metrics of one gateway.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    /// Requests by route, answer and cause.
+    pub requests: Family<RequestLabels, Counter>,
+    /// Refusals by limit and scope.
+    pub refusals: Family<RefusalLabels, Counter>,
+    /// Tokens by model and direction.
+    pub tokens: Family<TokenLabels, Counter>,
+    /// What was booked, by model, in nano-dollars.
+    pub spent: Family<ModelLabels, Counter>,
+    /// Calls to providers by upstream and result.
+    pub upstream: Family<UpstreamLabels, Counter>,
+    /// Replies booked by our own count because the provider gave no usage.
+    pub estimated: Family<ModelLabels, Counter>,
+    /// Oddities of providers' usage numbers.
+    pub anomalies: Family<AnomalyLabels, Counter>,
+    /// Whole requests, first byte in to last byte out, seconds.
+    pub duration: Family<ApiLabels, Histogram, fn() -> Histogram>,
+    /// First byte in to the first byte of the provider's reply, seconds.
+    pub first_byte: Family<ApiLabels, Histogram, fn() -> Histogram>,
+    /// Store calls by operation and result.
+    pub store_calls: Family<StoreLabels, Counter>,
+    /// Requests being served.
+    pub in_flight: Gauge,
+    /// Requests waiting for a slot.
+    pub queued: Gauge,
+    /// Settlements not yet in the store.
+    pub unsettled: Gauge,
+    /// Provider count over our estimate, per model, in thousandths.
+    pub factor: Family<ModelLabels, Gauge>,
+}
+
+/// A name that is one of few.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Name(pub Arc<str>);
+
+impl EncodeLabelValue for Name {
+    fn encode(&self, encoder: &mut LabelValueEncoder) -> Result<(), std::fmt::Error> {
+        encoder.write_str(&self.0)
+    }
+}
+
+macro_rules! labels {
+    ($($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty),* $(,)? })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+        #[expect(missing_docs, reason = "the fields are the label names")]
+        pub struct $name { $(pub $field: $type),* }
+    )*};
+}
+
+labels! {
+    /// Labels of [`Metrics::requests`].
+    RequestLabels { api: &'static str, status: u16, cause: &'static str }
+    /// Labels of [`Metrics::refusals`].
+    RefusalLabels { scope: &'static str, limit: &'static str }
+    /// Labels of [`Metrics::tokens`].
+    TokenLabels { model: Name, kind: &'static str }
+    /// One model.
+    ModelLabels { model: Name }
+    /// Labels of [`Metrics::upstream`].
+    UpstreamLabels { upstream: Name, result: &'static str }
+    /// Labels of [`Metrics::anomalies`].
+    AnomalyLabels { kind: &'static str }
+    /// One route.
+    ApiLabels { api: &'static str }
+    /// Labels of [`Metrics::store_calls`].
+    StoreLabels { operation: &'static str, result: &'static str }
+}
+
+fn seconds() -> Histogram {
+    Histogram::new([0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92])
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut metrics = Self {
+            registry: Registry::with_prefix("tollgate"),
+            requests: Family::default(),
+            refusals: Family::default(),
+            tokens: Family::default(),
+            spent: Family::default(),
+            upstream: Family::default(),
+            estimated: Family::default(),
+            anomalies: Family::default(),
+            duration: Family::new_with_constructor(seconds),
+            first_byte: Family::new_with_constructor(seconds),
+            store_calls: Family::default(),
+            in_flight: Gauge::default(),
+            queued: Gauge::default(),
+            unsettled: Gauge::default(),
+            factor: Family::default(),
+        };
+        let r = &mut metrics.registry;
+        r.register("requests", "Requests by route, status and cause of refusal", metrics.requests.clone());
+        r.register("refusals", "Refusals by limit and scope", metrics.refusals.clone());
+        r.register("tokens", "Tokens booked, by model and kind", metrics.tokens.clone());
+        r.register("spent_nano_usd", "Nano-dollars booked, by model", metrics.spent.clone());
+        r.register("upstream_calls", "Calls to providers by result", metrics.upstream.clone());
+        r.register("estimated_usage", "Replies booked by our own count, by model", metrics.estimated.clone());
+        r.register("usage_anomalies", "Usage numbers that were missing, shrank or made no sense", metrics.anomalies.clone());
+        r.register_with_unit("request_duration", "Whole requests", Unit::Seconds, metrics.duration.clone());
+        r.register_with_unit("first_byte", "Until the provider's first byte", Unit::Seconds, metrics.first_byte.clone());
+        r.register("store_calls", "Store calls by operation and result", metrics.store_calls.clone());
+        r.register("in_flight", "Requests being served", metrics.in_flight.clone());
+        r.register("queued", "Requests waiting for a slot", metrics.queued.clone());
+        r.register("unsettled", "Reservations not yet settled in the store", metrics.unsettled.clone());
+        r.register("estimate_factor_permille", "Learned factor of the token estimate, by model", metrics.factor.clone());
+        metrics
+    }
+}
+
+impl Metrics {
+    /// The exposition, in the OpenMetrics text format.
+    #[must_use]
+    pub fn render(&self) -> String {
+        let mut text = String::with_capacity(16 * 1024);
+        // Writing into a string cannot fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}

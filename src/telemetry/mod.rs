@@ -1,0 +1,10 @@
+//! What is seen of the gateway from outside: one access-log line a request, metrics, the process log.
+
+pub mod clock;
+pub mod log;
+pub mod metrics;
+pub mod record;
+
+pub use clock::SystemClock;
+pub use metrics::Metrics;
+pub use record::{Ending, Facts, Record};

@@ -1,0 +1,168 @@
+//! What is known of one request: filled in by the layers as they learn it, written as one access-log line at its end.
+
+use super::Metrics;
+use super::metrics::{ApiLabels, ModelLabels, Name, RefusalLabels, RequestLabels, TokenLabels};
+use crate::config::policy::Plan;
+use crate::domain::{CustomerId, NanoUsd, Priority, RequestId, UserId};
+use crate::wire::{Api, Usage};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The record of one request; shared by the layers, finished once.
+#[derive(Debug)]
+pub struct Record {
+    /// Our id of the request.
+    pub id: RequestId,
+    /// The route.
+    pub api: Api,
+    started: Instant,
+    facts: Mutex<Facts>,
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ending {
+    /// The answer was delivered whole.
+    #[default]
+    Complete,
+    /// The client left before the end.
+    ClientGone,
+    /// The provider broke off.
+    UpstreamBroke,
+}
+
+impl Ending {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::ClientGone => "client_gone",
+            Self::UpstreamBroke => "upstream_broke",
+        }
+    }
+}
+
+/// The facts of a request, each absent until a layer knows it.
+#[derive(Debug, Default)]
+#[expect(missing_docs, reason = "the names are those of the access log, described in the README")]
+pub struct Facts {
+    pub app: Option<Arc<str>>,
+    pub customer: Option<CustomerId>,
+    pub user: Option<UserId>,
+    pub plan: Option<Arc<Plan>>,
+    pub priority: Priority,
+    pub class: Option<Box<str>>,
+    pub model: Option<Arc<str>>,
+    /// Whether the model has a price, so that its name may be a metric label.
+    pub model_is_known: bool,
+    pub served_model: Option<String>,
+    pub stream: bool,
+    pub estimated_input: u64,
+    pub output_cap: u64,
+    pub usage: Option<Usage>,
+    /// Whether the usage is our own count.
+    pub usage_estimated: bool,
+    pub cost: NanoUsd,
+    /// Low-cardinality cause of a refusal or failure.
+    pub cause: Option<&'static str>,
+    /// The limit that refused: scope and name.
+    pub refused_by: Option<(&'static str, &'static str)>,
+    pub status: u16,
+    pub provider_request_id: Option<String>,
+    pub attempts: u32,
+    pub admitted: Option<Duration>,
+    pub waited: Duration,
+    pub first_byte: Option<Duration>,
+    pub ending: Ending,
+}
+
+impl Record {
+    /// A record that starts now.
+    #[must_use]
+    pub fn new(id: RequestId, api: Api) -> Self {
+        Self { id, api, started: Instant::now(), facts: Mutex::default() }
+    }
+
+    /// Adds what a layer learned.
+    pub fn note(&self, add: impl FnOnce(&mut Facts)) {
+        add(&mut self.facts.lock());
+    }
+
+    /// Reads what is known.
+    pub fn read<T>(&self, read: impl FnOnce(&Facts) -> T) -> T {
+        read(&self.facts.lock())
+    }
+
+    /// Time since the request arrived.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Writes the access-log line and counts the metrics. Called once, when the reply's last byte is gone or the client is.
+    pub fn finish(&self, metrics: &Metrics) {
+        let took = self.elapsed();
+        let facts = self.facts.lock();
+        count(self.api, &facts, took, metrics);
+        let usage = facts.usage.as_ref();
+        tracing::info!(
+            target: "access",
+            request_id = %self.id,
+            api = self.api.as_str(),
+            app = facts.app.as_deref(),
+            customer = facts.customer.as_ref().map(CustomerId::as_str),
+            user = facts.user.as_ref().map(UserId::as_str),
+            plan = facts.plan.as_ref().map(|plan| &*plan.name),
+            priority = facts.priority.as_str(),
+            class = facts.class.as_deref(),
+            model = facts.model.as_deref(),
+            served_model = facts.served_model.as_deref(),
+            stream = facts.stream,
+            status = facts.status,
+            cause = facts.cause,
+            refused_scope = facts.refused_by.map(|(scope, _)| scope),
+            refused_limit = facts.refused_by.map(|(_, limit)| limit),
+            estimated_input_tokens = facts.estimated_input,
+            output_cap = facts.output_cap,
+            input_tokens = usage.map(Usage::input),
+            cached_tokens = usage.map(|usage| usage.cache_read),
+            output_tokens = usage.map(Usage::total_output),
+            usage_estimated = facts.usage_estimated,
+            cost_nano_usd = facts.cost.get(),
+            provider_request_id = facts.provider_request_id.as_deref(),
+            attempts = facts.attempts,
+            admitted_us = facts.admitted.map(micros),
+            waited_us = micros(facts.waited),
+            first_byte_us = facts.first_byte.map(micros),
+            duration_us = micros(took),
+            ending = facts.ending.as_str(),
+        );
+    }
+}
+
+fn count(api: Api, facts: &Facts, took: Duration, metrics: &Metrics) {
+    let label = api.as_str();
+    let cause = facts.cause.unwrap_or("");
+    metrics.requests.get_or_create(&RequestLabels { api: label, status: facts.status, cause }).inc();
+    metrics.duration.get_or_create(&ApiLabels { api: label }).observe(took.as_secs_f64());
+    if let Some(first) = facts.first_byte {
+        metrics.first_byte.get_or_create(&ApiLabels { api: label }).observe(first.as_secs_f64());
+    }
+    if let Some((scope, limit)) = facts.refused_by {
+        metrics.refusals.get_or_create(&RefusalLabels { scope, limit }).inc();
+    }
+    let Some(usage) = &facts.usage else { return };
+    let known = facts.model.as_ref().filter(|_| facts.model_is_known);
+    let model = Name(known.cloned().unwrap_or_else(|| "other".into()));
+    for (kind, tokens) in [("input", usage.input()), ("cached_input", usage.cache_read), ("output", usage.total_output())] {
+        metrics.tokens.get_or_create(&TokenLabels { model: model.clone(), kind }).inc_by(tokens);
+    }
+    metrics.spent.get_or_create(&ModelLabels { model: model.clone() }).inc_by(facts.cost.get());
+    if facts.usage_estimated {
+        metrics.estimated.get_or_create(&ModelLabels { model }).inc();
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}

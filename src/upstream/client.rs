@@ -1,0 +1,192 @@
+//! One HTTP client for all providers: no redirects, no environment proxies, no hidden retries of requests that were sent.
+
+use super::headers;
+use crate::config::Policy;
+use crate::config::policy::Upstream;
+use bytes::Bytes;
+use http::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderName, HeaderValue};
+use parking_lot::RwLock;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// What goes to a provider.
+#[derive(Debug)]
+pub struct Outgoing<'a> {
+    /// Where to.
+    pub upstream: &'a Upstream,
+    /// The client's method, path, query and headers.
+    pub head: &'a http::request::Parts,
+    /// The caller's own credential, in the header it came in; `None` = the upstream's configured key.
+    pub credential: Option<(&'a HeaderName, &'a HeaderValue)>,
+    /// The customer, for whom an idempotency key is hashed.
+    pub customer: &'a str,
+    /// The body; `None` for routes without one.
+    pub body: Option<Bytes>,
+}
+
+/// The reply of a provider, its body unread.
+pub type ProviderReply = http::Response<reqwest::Body>;
+
+/// Why the client cannot be built.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The HTTP library refused its settings.
+    #[error("the HTTP client cannot be built: {0}")]
+    Build(#[from] reqwest::Error),
+    /// A provider key is not a header value.
+    #[error("the key of upstream {0} holds characters that a header cannot carry")]
+    Key(Arc<str>),
+}
+
+/// Why a provider gave no reply. Never holds a URL or a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoReply {
+    /// No connection: the request was never sent.
+    Connect,
+    /// No first byte in time.
+    Timeout,
+    /// The connection broke after the request was sent.
+    Broken,
+}
+
+impl NoReply {
+    /// The label in metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::Timeout => "timeout",
+            Self::Broken => "broken",
+        }
+    }
+}
+
+/// Calls providers.
+#[derive(Debug)]
+pub struct Client {
+    /// By connect timeout and pool idle timeout: the two settings that belong to a client rather than to a request.
+    clients: HashMap<(Duration, Duration), reqwest::Client>,
+    /// Configured keys as header values, by upstream name.
+    keys: HashMap<Arc<str>, HeaderValue>,
+    /// Upstreams that refused `stream_options`, learned from their 400s.
+    refuses_usage: RwLock<HashSet<Arc<str>>>,
+}
+
+impl Client {
+    /// A client for the upstreams of a policy.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn new(policy: &Policy) -> Result<Self, ClientError> {
+        let (mut clients, mut keys) = (HashMap::new(), HashMap::new());
+        for upstream in policy.upstreams.values() {
+            if let std::collections::hash_map::Entry::Vacant(entry) = clients.entry(settings(upstream)) {
+                entry.insert(build(upstream)?);
+            }
+            if let Some(key) = &upstream.api_key {
+                let key = HeaderValue::from_str(key.expose()).map_err(|_| ClientError::Key(upstream.name.clone()))?;
+                keys.insert(upstream.name.clone(), key);
+            }
+        }
+        Ok(Self { clients, keys, refuses_usage: RwLock::default() })
+    }
+
+    /// Whether `stream_options.include_usage` may be added to a request.
+    #[must_use]
+    pub fn may_include_usage(&self, upstream: &Upstream) -> bool {
+        upstream.include_usage && !self.refuses_usage.read().contains(&upstream.name)
+    }
+
+    /// Remembers that an upstream refuses `stream_options`.
+    pub fn refuses_usage(&self, upstream: &Arc<str>) {
+        self.refuses_usage.write().insert(upstream.clone());
+    }
+
+    /// Sends a request and waits for the reply's headers.
+    ///
+    /// # Errors
+    /// [`NoReply`], saying how far it got.
+    pub async fn send(&self, outgoing: Outgoing<'_>) -> Result<ProviderReply, NoReply> {
+        let upstream = outgoing.upstream;
+        let client = self.clients.get(&settings(upstream)).ok_or(NoReply::Connect)?;
+        let url = url(upstream, &outgoing.head.uri).ok_or(NoReply::Connect)?;
+        let mut request = reqwest::Request::new(outgoing.head.method.clone(), url);
+        *request.headers_mut() = self.headers(&outgoing);
+        *request.body_mut() = outgoing.body.map(Into::into);
+        match tokio::time::timeout(upstream.first_byte_timeout, client.execute(request)).await {
+            Ok(Ok(reply)) => Ok(reply.into()),
+            Ok(Err(error)) if error.is_connect() => Err(NoReply::Connect),
+            Ok(Err(error)) if error.is_timeout() => Err(NoReply::Timeout),
+            Ok(Err(_)) => Err(NoReply::Broken),
+            Err(_) => Err(NoReply::Timeout),
+        }
+    }
+
+    fn headers(&self, outgoing: &Outgoing<'_>) -> http::HeaderMap {
+        let sent = &outgoing.head.headers;
+        let mut headers = headers::upward(sent);
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        if outgoing.body.is_some() && !headers.contains_key(CONTENT_TYPE) {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        match outgoing.credential {
+            Some((name, value)) => {
+                headers.insert(name, value.clone());
+            }
+            None => self.authorize(&mut headers, outgoing.upstream),
+        }
+        if let Some(key) = sent.get(IDEMPOTENCY_KEY).and_then(|key| headers::idempotency_key(key, outgoing.customer)) {
+            headers.insert(IDEMPOTENCY_KEY, key);
+        }
+        headers
+    }
+
+    fn authorize(&self, headers: &mut http::HeaderMap, upstream: &Upstream) {
+        let Some(key) = self.keys.get(&upstream.name) else { return };
+        match upstream.dialect {
+            crate::wire::Dialect::Anthropic => {
+                headers.insert(X_API_KEY, key.clone());
+            }
+            crate::wire::Dialect::OpenAi => {
+                let mut bearer = b"Bearer ".to_vec();
+                bearer.extend_from_slice(key.as_bytes());
+                // Both parts are header values, so the whole is one.
+                if let Ok(mut value) = HeaderValue::from_bytes(&bearer) {
+                    value.set_sensitive(true);
+                    headers.insert(AUTHORIZATION, value);
+                }
+            }
+        }
+    }
+}
+
+const fn settings(upstream: &Upstream) -> (Duration, Duration) {
+    (upstream.connect_timeout, upstream.pool_idle_timeout)
+}
+
+fn build(upstream: &Upstream) -> Result<reqwest::Client, reqwest::Error> {
+    // Where two TLS providers are compiled in, one has to be named; a second naming keeps the first.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .referer(false)
+        .no_proxy()
+        .retry(reqwest::retry::never())
+        .connect_timeout(upstream.connect_timeout)
+        .pool_idle_timeout(upstream.pool_idle_timeout)
+        .pool_max_idle_per_host(1_024)
+        .tcp_nodelay(true)
+        .build()
+}
+
+/// The upstream's base URL in place of `/v1`, then the rest of the path and the query as they came.
+fn url(upstream: &Upstream, uri: &http::Uri) -> Option<reqwest::Url> {
+    let path = uri.path().strip_prefix("/v1")?;
+    let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+    format!("{}{path}{query}", upstream.base_url).parse().ok()
+}
