@@ -1,6 +1,7 @@
 //! Tollgate.
 
 pub mod config;
+pub mod demo;
 pub mod domain;
 pub mod limit;
 pub mod pricing;
