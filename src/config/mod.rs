@@ -1,5 +1,41 @@
 //! Configuration: the file as written, checked, and compiled into the policy that the stack reads.
+//!
+//! ```text
+//! text --node--> tree <--env-- TOLLGATE_* variables
+//!                  |  read: unknown keys, wrong types        (read, value, secret)
+//!                  v
+//!            file::File: as written, every key optional
+//!                  |  compile: defaults, names, exact numbers (compile, prices)
+//!                  v
+//!               Policy: what the stack reads
+//! ```
+//!
+//! Every step collects its problems and goes on, so an operator sees all of them at once. A new setting is one line in [`file`], one
+//! field in [`policy`] and one place in `compile`.
 
+mod compile;
+pub mod env;
+mod file;
+mod lookup;
+mod node;
 pub mod policy;
+mod prices;
+mod problem;
+mod read;
+mod secret;
+#[cfg(test)]
+mod tests;
+mod value;
 
+pub use env::Env;
 pub use policy::Policy;
+pub use problem::{Finding, Place, Problem, Source, Warning};
+pub use value::matches;
+
+/// The hash under which a gateway key is configured (`hash = "blake3:<hex>"`) and looked up.
+///
+/// Gateway keys are long and random, so a fast hash is enough: there is no dictionary to try.
+#[must_use]
+pub fn hash_key(key: &str) -> [u8; 32] {
+    *blake3::hash(key.as_bytes()).as_bytes()
+}

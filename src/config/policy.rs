@@ -24,6 +24,9 @@ pub struct Policy {
     pub store: StoreKind,
     /// `[upstreams.*]`, by name.
     pub upstreams: HashMap<Arc<str>, Arc<Upstream>>,
+    /// The upstream of models in no pool, by the dialect of the route: the one named `openai` or `anthropic`, else the first of the
+    /// file that speaks it.
+    pub default_upstreams: HashMap<Dialect, Arc<Upstream>>,
     /// `[pools.*]`, in the order of the file; the first whose patterns match a model is its pool.
     pub pools: Vec<Arc<Pool>>,
     /// `[models.*]`, by exact name.
@@ -163,7 +166,7 @@ pub enum StoreKind {
 }
 
 /// `[upstreams.NAME]`
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Upstream {
     /// Its name.
     pub name: Arc<str>,
@@ -188,7 +191,7 @@ pub struct Upstream {
 }
 
 /// `[pools.NAME]`: an account limit of a provider, shared by some models.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Pool {
     /// Its name.
     pub name: Arc<str>,
@@ -198,6 +201,8 @@ pub struct Pool {
     pub models: Vec<Box<str>>,
     /// The ceiling; empty = none.
     pub ceiling: Vec<Limit>,
+    /// What each priority may use of the ceiling, where that is not all of it: the same limits, smaller.
+    pub shares: HashMap<Priority, Vec<Limit>>,
     /// How the provider counts tokens against it.
     pub counts: Counts,
     /// How long background work may wait for it.

@@ -1,0 +1,158 @@
+//! Who may call, and who is who: `[auth]`, `[keys]`, `[identity]`.
+
+use super::Compiler;
+use super::limits::{Written, limits};
+use super::plans::{DEFAULT_PLAN, Plans};
+use crate::config::file::{self, File};
+use crate::config::hash_key;
+use crate::config::policy::{App, Auth, ForwardId, Identity, Plan, Secret};
+use crate::config::problem::Place;
+use crate::config::read::At;
+use crate::config::value::{AuthMode, Pattern, UnknownCustomers};
+use ipnet::IpNet;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Keys shorter than this can be guessed.
+const SHORTEST_KEY: usize = 20;
+
+/// `[auth]` and `[keys.*]`.
+pub fn auth(c: &mut Compiler<'_>, file: &File, mode: AuthMode, listen: (SocketAddr, &Place), plans: &Plans) -> Auth {
+    let trusted = file.auth.as_ref().and_then(|auth| auth.trusted_networks.as_ref());
+    match mode {
+        AuthMode::Passthrough => {
+            if let Some((name, _)) = file.keys.iter().flat_map(|keys| &keys.0).next() {
+                c.findings.warn(
+                    &name.place,
+                    "gateway keys have no effect in passthrough mode",
+                    "set auth.mode = \"keys\" to use them",
+                );
+            }
+            Auth::Passthrough { trusted: trusted_networks(c, trusted, listen) }
+        }
+        AuthMode::Keys => {
+            if let Some(at) = trusted {
+                c.findings.warn(&at.place, "has no effect in keys mode, where the key decides", "leave it out");
+            }
+            let mut apps: HashMap<[u8; 32], Arc<App>> = HashMap::new();
+            for (name, key) in file.keys.iter().flat_map(|keys| &keys.0) {
+                let Some(hash) = key_hash(c, key) else { continue };
+                let app = Arc::new(app(c, name, key, plans));
+                if let Some(other) = apps.insert(hash, app) {
+                    let reason = format!("is the same key as that of {:?}", other.name);
+                    c.findings.problem(&key.place, reason, "give every application its own key");
+                }
+            }
+            if file.keys.as_ref().is_none_or(|keys| keys.0.is_empty())
+                && !c.findings.problems.iter().any(|p| p.place.key.starts_with("keys"))
+            {
+                c.findings.problem(
+                    &file.place,
+                    "keys mode without a key: nobody could call",
+                    "write [keys.NAME] with hash = \"blake3:..\" or key = { env = \"NAME\" }",
+                );
+            }
+            Auth::Keys { apps }
+        }
+    }
+}
+
+/// Anybody who reaches a passthrough gateway is served, so it must be said who reaches it.
+fn trusted_networks(c: &mut Compiler<'_>, at: Option<&At<Vec<At<IpNet>>>>, listen: (SocketAddr, &Place)) -> Vec<IpNet> {
+    let (address, place) = listen;
+    let networks = at.map(|at| at.value.as_slice()).unwrap_or_default();
+    if !address.ip().is_loopback()
+        && networks.is_empty()
+        && !c.findings.problems.iter().any(|p| p.place.key.starts_with("auth.trusted_networks"))
+    {
+        c.findings.problem(
+            place,
+            format!("{address} is reachable from other machines, and passthrough mode serves whoever calls"),
+            "set auth.trusted_networks, or auth.mode = \"keys\", or listen on 127.0.0.1",
+        );
+    }
+    for network in networks.iter().filter(|network| network.prefix_len() == 0) {
+        c.findings.warn(&network.place, "trusts every address there is", "name the networks of your applications");
+    }
+    networks.iter().map(|network| network.value).collect()
+}
+
+fn key_hash(c: &mut Compiler<'_>, key: &file::Key) -> Option<[u8; 32]> {
+    match (&key.hash, &key.key) {
+        (Some(hash), None) => Some(hash.value.0),
+        (None, Some(at)) => {
+            let secret = at.fetch(c.env, &mut c.findings)?;
+            if secret.expose().len() < SHORTEST_KEY {
+                c.findings.warn(&at.place, "is a short key, which can be guessed", "use 20 or more random characters");
+            }
+            Some(hash_key(secret.expose()))
+        }
+        (Some(hash), Some(_)) => {
+            c.findings.problem(&hash.place, "stands beside key", "keep one of them");
+            None
+        }
+        (None, None) => {
+            let named = ["hash", "key"].map(|name| key.place.child(name, key.place.source.clone()));
+            let below = |p: &Place| named.iter().any(|name| p.key.starts_with(&*name.key));
+            if !c.findings.problems.iter().any(|p| below(&p.place)) {
+                let advice = "write hash = \"blake3:..\" or key = { env = \"NAME\" }";
+                c.findings.problem(&key.place, "has neither hash nor key", advice);
+            }
+            None
+        }
+    }
+}
+
+fn app(c: &mut Compiler<'_>, name: &At<String>, key: &file::Key, plans: &Plans) -> App {
+    let boxed = |patterns: &Option<Vec<Pattern>>| patterns.iter().flatten().map(|pattern| pattern.0.clone()).collect();
+    let may_name = |at: &At<String>| plans.find(at, &mut c.findings).map(|(name, _)| Arc::clone(name));
+    let plans = key.plans.iter().flatten().filter_map(may_name).collect();
+    let written = Written {
+        messages: None,
+        rpm: key.rpm.as_ref(),
+        tpm: key.tpm.as_ref(),
+        spend: key.spend.as_ref(),
+        quota: key.quota.as_ref(),
+    };
+    App {
+        name: name.value.as_str().into(),
+        limits: limits(written, &mut c.findings),
+        plans,
+        priority: key.priority.unwrap_or_default(),
+        models: boxed(&key.models),
+        customers: boxed(&key.customers),
+    }
+}
+
+/// `[identity]`; `None` when its default plan is not there.
+pub fn identity(c: &mut Compiler<'_>, file: &File, plans: &Plans) -> Option<Identity> {
+    let table = file.identity.as_ref();
+    let default_plan = match table.and_then(|identity| identity.default_plan.as_ref()) {
+        Some(at) => plans.find(at, &mut c.findings).map(|(_, plan)| plan),
+        None => plans.ready.get(DEFAULT_PLAN),
+    };
+    let default_plan: Arc<Plan> = Arc::clone(default_plan?);
+    let anonymous = table.and_then(|identity| identity.anonymous.as_ref()).filter(|at| at.value != "refuse");
+    let anonymous = anonymous.and_then(|at| plans.find(at, &mut c.findings)).map(|(_, plan)| Arc::clone(plan));
+    let unknown = table.and_then(|identity| identity.unknown_customers);
+    Some(Identity {
+        default_plan,
+        anonymous,
+        unknown_customers: unknown != Some(UnknownCustomers::Refuse),
+        allow_emails: allow_emails(file),
+        body_sources: table.and_then(|identity| identity.body_sources.clone()).unwrap_or_default(),
+        forward: match table.and_then(|identity| identity.forward_id.as_ref()) {
+            None | Some(file::ForwardId::No) => ForwardId::No,
+            Some(file::ForwardId::AsIs) => ForwardId::AsIs,
+            Some(file::ForwardId::Hashed(at)) => {
+                ForwardId::Hashed { secret: at.fetch(c.env, &mut c.findings).unwrap_or_else(|| Secret::new("")) }
+            }
+        },
+    })
+}
+
+/// `[identity] allow_emails`
+pub fn allow_emails(file: &File) -> bool {
+    file.identity.as_ref().and_then(|identity| identity.allow_emails).unwrap_or(false)
+}

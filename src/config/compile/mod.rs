@@ -1,0 +1,139 @@
+//! From the file as written to the policy: defaults filled in, names looked up, numbers checked, all problems at once.
+
+mod access;
+mod limits;
+mod models;
+mod overlay;
+mod plans;
+mod pools;
+mod server;
+mod upstreams;
+
+use super::env::Env;
+use super::file::File;
+use super::node;
+use super::policy::{Policy, Unpriced};
+use super::prices;
+use super::problem::{Findings, Place, Problem, Source, Warning};
+use super::read::{Known as _, Read as _};
+use super::value::AuthMode;
+use limits::{Written, limits};
+use std::path::Path;
+use std::sync::Arc;
+
+/// What a compilation needs everywhere.
+pub struct Compiler<'a> {
+    env: &'a Env,
+    findings: Findings,
+}
+
+impl Policy {
+    /// Reads, checks and compiles a configuration file (none = the shipped configuration) with the `TOLLGATE_*` overrides of the
+    /// environment. Reads the file and the files it names; blocks.
+    ///
+    /// # Errors
+    /// All problems, in the order of the file.
+    pub fn load(path: Option<&Path>, env: &Env) -> Result<(Self, Vec<Warning>), Vec<Problem>> {
+        let Some(path) = path else { return Self::parse("", "built-in", env) };
+        let name = path.display().to_string();
+        match std::fs::read_to_string(path) {
+            Ok(text) => Self::parse(&text, &name, env),
+            Err(error) => {
+                let place = Place::root(Source::File { name: name.into(), line: 1 });
+                let mut findings = Findings::default();
+                findings.problem(&place, format!("cannot be read: {error}"), "check the path given with --config");
+                Err(findings.problems)
+            }
+        }
+    }
+
+    /// As [`Policy::load`], from a text; `name` stands in messages.
+    ///
+    /// # Errors
+    /// All problems, in the order of the text.
+    pub fn parse(text: &str, name: &str, env: &Env) -> Result<(Self, Vec<Warning>), Vec<Problem>> {
+        let mut findings = Findings::default();
+        let mut root = node::parse(text, name)?;
+        env.overlay(&mut root, &mut findings);
+        let place = Place::root(if text.is_empty() { Source::Shipped } else { Source::File { name: name.into(), line: 1 } });
+        let node = node::Node { value: node::Value::Table(root), source: place.source.clone() };
+        let file = File::read(&node, &place, &mut findings).unwrap_or_else(|| File::empty(place));
+        let mut compiler = Compiler { env, findings };
+        let policy = compile(&mut compiler, &file);
+        let mut findings = compiler.findings;
+        findings.sort();
+        match policy {
+            Some(policy) if findings.problems.is_empty() => Ok((policy, findings.warnings)),
+            _ => Err(findings.problems),
+        }
+    }
+
+    /// The shipped configuration, without a file and without an environment.
+    ///
+    /// # Panics
+    /// Never: that it compiles is a test.
+    #[must_use]
+    pub fn builtin() -> Self {
+        Self::load(None, &Env::default()).expect("the shipped configuration is sound").0
+    }
+}
+
+/// The shipped plans and upstreams.
+fn shipped() -> File {
+    let mut findings = Findings::default();
+    let table = node::parse(include_str!("../shipped.toml"), "built-in").expect("the shipped configuration is TOML");
+    let node = node::as_shipped(table);
+    File::read(&node, &Place::root(Source::Shipped), &mut findings).expect("the shipped configuration is a table")
+}
+
+/// `None` only beside a problem.
+fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
+    let shipped = shipped();
+    let (server, listen_at) = server::server(c, file);
+    let mode = file.auth.as_ref().and_then(|auth| auth.mode.as_ref()).map_or(AuthMode::Passthrough, |at| at.value);
+    let plans = plans::Plans::compile(&shipped.plans.unwrap_or_default(), file, &mut c.findings);
+    let auth = access::auth(c, file, mode, (server.listen, &listen_at), &plans);
+    let identity = access::identity(c, file, &plans);
+    let store = server::store(c, file);
+    let upstreams = upstreams::Upstreams::compile(c, &shipped.upstreams.unwrap_or_default(), file, mode);
+    let shares = server::shares(c, file);
+    let wait_budget = server::wait_budget(c, file);
+    let pools = pools::pools(c, file, &upstreams, &shares, wait_budget);
+    let unpriced = file.pricing.as_ref().and_then(|pricing| pricing.unpriced).unwrap_or(Unpriced::Refuse);
+    let prices = prices::table(file, &mut c.findings);
+    let models = models::models(c, file, &pools, &prices, unpriced);
+    let gateway = file.gateway.as_ref().map_or_else(Written::default, |gateway| Written {
+        messages: None,
+        rpm: gateway.rpm.as_ref(),
+        tpm: gateway.tpm.as_ref(),
+        spend: gateway.spend.as_ref(),
+        quota: gateway.quota.as_ref(),
+    });
+    let gateway = limits(gateway, &mut c.findings);
+    let (zone, notice_percent) = server::budget(c, file);
+    let concurrency = server::concurrency(c, file);
+    server::without_effect(c, file);
+    let identity = identity?;
+    let customers = plans.customers(file, &identity.default_plan, identity.allow_emails, &mut c.findings);
+    Some(Policy {
+        server,
+        auth,
+        identity,
+        store,
+        default_upstreams: upstreams.defaults(),
+        upstreams: upstreams.all.into_iter().map(|upstream| (Arc::clone(&upstream.name), upstream)).collect(),
+        pools,
+        models,
+        prices,
+        plans: plans.ready,
+        customers,
+        gateway,
+        shares,
+        zone,
+        notice_percent,
+        unpriced,
+        unbounded: server::unbounded(file),
+        wait_budget,
+        concurrency,
+    })
+}

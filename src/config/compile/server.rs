@@ -1,0 +1,177 @@
+//! The parts about the process itself: `[server]`, `[store]`, `[budget]`, `[retry]`, `[concurrency]`, `[pricing]`.
+
+use super::Compiler;
+use crate::config::file::{self, File};
+use crate::config::policy::{Concurrency, Server, StoreKind, Unbounded};
+use crate::config::problem::Place;
+use crate::config::read::{At, Known as _};
+use crate::config::value;
+use crate::domain::{Priority, Zone};
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Slots when nothing is said.
+const SLOTS: u64 = 32;
+
+/// `[server]`, and where `listen` was said.
+pub fn server(c: &mut Compiler<'_>, file: &File) -> (Server, Place) {
+    let empty = file::Server::empty(file.place.clone());
+    let file::Server { place, listen, max_body, header_timeout, body_idle_timeout, body_timeout, max_connections, grace } =
+        file.server.as_ref().unwrap_or(&empty);
+    let at = listen.as_ref().map_or(place, |listen| &listen.place).clone();
+    let timeout = |written: &Option<value::Timeout>, seconds| written.map_or(Duration::from_secs(seconds), |t| t.0);
+    let server = Server {
+        listen: listen.as_ref().map_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)), |listen| listen.value),
+        max_body: max_body.map_or(32 << 20, |size| size.0),
+        header_timeout: timeout(header_timeout, 10),
+        body_idle_timeout: timeout(body_idle_timeout, 10),
+        body_timeout: timeout(body_timeout, 120),
+        max_connections: count(c, max_connections.as_ref(), 16_384, 1),
+        grace: grace.map_or(Duration::from_secs(30), |wait| wait.0),
+    };
+    (server, at)
+}
+
+/// `[store]`
+pub fn store(c: &mut Compiler<'_>, file: &File) -> StoreKind {
+    let empty = file::Store::empty(file.place.clone());
+    let file::Store { place, kind, path, urls, deadline } = file.store.as_ref().unwrap_or(&empty);
+    let kind = kind.as_ref().map_or(value::Store::Embedded, |at| at.value);
+    if kind == value::Store::Embedded {
+        let unused = [urls.as_ref().map(|at| &at.place), deadline.as_ref().map(|at| &at.place)];
+        for place in unused.into_iter().flatten() {
+            c.findings.warn(place, "has no effect with the embedded store", "set store.kind = \"redis\" to use Redis");
+        }
+        return StoreKind::Embedded { path: PathBuf::from(path.as_ref().map_or("tollgate-data", |at| &at.value)) };
+    }
+    if let Some(path) = path {
+        c.findings.warn(&path.place, "has no effect with Redis", "leave it out");
+    }
+    let written = urls.as_ref().map(|at| at.value.as_slice()).unwrap_or_default();
+    if written.is_empty() && !c.findings.problems.iter().any(|p| p.place.key.starts_with("store.urls")) {
+        c.findings.missing(place, "urls", "write urls = [\"redis://127.0.0.1:6379\"]");
+    }
+    StoreKind::Redis {
+        urls: written.iter().filter_map(|url| url.fetch(c.env, &mut c.findings)).collect(),
+        deadline: deadline.as_ref().map_or(Duration::from_millis(50), |at| at.value.0),
+    }
+}
+
+/// `[budget]`: the zone, and the percent of a cap from which answers carry a notice.
+pub fn budget(c: &mut Compiler<'_>, file: &File) -> (Zone, u8) {
+    let Some(budget) = &file.budget else { return (Zone::default(), 80) };
+    let zone = budget.zone.as_ref().and_then(|at| {
+        let unknown = |_| {
+            c.findings.problem(
+                &at.place,
+                format!("there is no time zone {:?}", at.value),
+                "write an IANA name such as \"America/New_York\" or \"UTC\"",
+            )
+        };
+        Zone::named(&at.value).map_err(unknown).ok()
+    });
+    let notice = budget.notice.as_ref().map_or(80, |at| {
+        let percent = u8::try_from(at.value).ok().filter(|percent| (1..=100).contains(percent));
+        if percent.is_none() {
+            c.findings.problem(&at.place, format!("{} is not a percentage", at.value), "write a whole number from 1 to 100");
+        }
+        percent.unwrap_or(80)
+    });
+    (zone.unwrap_or_default(), notice)
+}
+
+/// `[retry] wait_budget`
+pub fn wait_budget(c: &mut Compiler<'_>, file: &File) -> Duration {
+    if let Some(max) = file.retry.as_ref().and_then(|retry| retry.max.as_ref()) {
+        if max.value > 10 {
+            c.findings.problem(
+                &max.place,
+                "is more than 10",
+                "each retry is load on a provider that has none to spare; 2 is usual",
+            );
+        }
+        c.findings.warn(&max.place, "has no effect in this version", "failed calls are not retried yet");
+    }
+    file.retry.as_ref().and_then(|retry| retry.wait_budget).map_or(Duration::from_secs(6), |wait| wait.0)
+}
+
+/// `[concurrency]`
+pub fn concurrency(c: &mut Compiler<'_>, file: &File) -> Concurrency {
+    let empty = file::Concurrency::empty(file.place.clone());
+    let file::Concurrency { place, slots, queue, queue_per_customer, max_wait } = file.concurrency.as_ref().unwrap_or(&empty);
+    if slots.is_none() {
+        let reason =
+            format!("concurrency.slots is not set: at most {SLOTS} requests are in flight to providers at once, the rest waits");
+        c.findings.warn(place, reason, "set it to what the provider account can serve at once");
+    }
+    let queue = count(c, queue.as_ref(), 1_000, 0);
+    Concurrency {
+        slots: count(c, slots.as_ref(), SLOTS, 1),
+        queue,
+        queue_per_customer: count(c, queue_per_customer.as_ref(), 100, 0).min(queue),
+        max_wait: max_wait.map_or(Duration::from_secs(6), |wait| wait.0),
+    }
+}
+
+/// `[priorities]`: the part of a ceiling each priority may use, in millionths.
+pub fn shares(c: &mut Compiler<'_>, file: &File) -> HashMap<Priority, u32> {
+    let priorities = file.priorities.as_ref();
+    let mut share = |table: Option<&file::PriorityShare>, default| match table.and_then(|table| table.share.as_ref()) {
+        Some(at) => {
+            if at.value.0 == 0 {
+                super::limits::blocks_all(&at.place, &mut c.findings);
+            }
+            at.value.0
+        }
+        None => default,
+    };
+    let internal = share(priorities.and_then(|p| p.internal.as_ref()), 500_000);
+    let background = share(priorities.and_then(|p| p.background.as_ref()), 150_000);
+    [(Priority::Internal, internal), (Priority::Background, background)]
+        .into_iter()
+        .filter(|(_, share)| *share < 1_000_000)
+        .collect()
+}
+
+/// `[pricing] features`
+pub fn unbounded(file: &File) -> Unbounded {
+    let features = file.pricing.as_ref().and_then(|pricing| pricing.features.as_ref());
+    Unbounded {
+        stored_context_tokens: features.and_then(|features| features.stored_context_tokens),
+        server_tools: features.and_then(|features| features.server_tools),
+    }
+}
+
+/// What is read and checked now and used by a later version; that must not stay unsaid.
+pub fn without_effect(c: &mut Compiler<'_>, file: &File) {
+    let classes = file
+        .classes
+        .iter()
+        .flat_map(|classes| &classes.0)
+        .filter(|(_, class)| class.fallback.is_some())
+        .map(|(name, _)| &name.place);
+    let fallbacks =
+        file.models.iter().flat_map(|models| &models.0).filter_map(|(_, model)| model.fallback.as_ref()).map(|at| &at.place);
+    let handoff = file.handoff.iter().filter_map(|handoff| handoff.message.as_ref()).map(|at| &at.place);
+    for place in handoff.chain(classes).chain(fallbacks) {
+        c.findings.warn(place, "is checked but has no effect in this version", "refusals are sent as they are");
+    }
+}
+
+/// A number of things that fits this machine.
+fn count(c: &mut Compiler<'_>, at: Option<&At<u64>>, default: u64, least: u64) -> usize {
+    const MOST: u64 = 1_000_000;
+    let n = at.map_or(default, |at| {
+        if !(least..=MOST).contains(&at.value) {
+            c.findings.problem(
+                &at.place,
+                format!("{} is out of range", at.value),
+                format!("write a number from {least} to {MOST}"),
+            );
+        }
+        at.value
+    });
+    usize::try_from(n).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,173 @@
+//! The configuration as a tree in which every value knows where it was written, and every number keeps its digits.
+//!
+//! Deserialising straight into structs would stop at the first error and would turn `0.1` into a float. The tree is
+//! what file and environment are merged into before it is read.
+
+use super::problem::{Finding, Place, Source};
+use std::sync::Arc;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// A value and where it was written.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// The value.
+    pub value: Value,
+    /// Where.
+    pub source: Source,
+}
+
+/// A value as written.
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// A string.
+    Text(String),
+    /// A number, digit by digit, without `_` and without a leading `+`.
+    Number(String),
+    /// `true` or `false`.
+    Bool(bool),
+    /// A date or time; no setting takes one.
+    Time,
+    /// A list.
+    List(Vec<Node>),
+    /// A table.
+    Table(Table),
+}
+
+impl Value {
+    /// What it is, for error messages.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Text(_) => "a string",
+            Self::Number(_) => "a number",
+            Self::Bool(_) => "true or false",
+            Self::Time => "a date",
+            Self::List(_) => "a list",
+            Self::Table(_) => "a table",
+        }
+    }
+}
+
+/// A table, in the order of the file.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    /// Keys with their values.
+    pub entries: Vec<(String, Node)>,
+}
+
+impl Table {
+    /// The value of a key.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Node> {
+        self.entries.iter().find(|(k, _)| k == key).map(|(_, node)| node)
+    }
+}
+
+/// Reads a TOML text.
+///
+/// # Errors
+/// All syntax errors, with their lines.
+pub fn parse(text: &str, name: &str) -> Result<Table, Vec<Finding>> {
+    let lines =
+        Lines { name: name.into(), starts: std::iter::once(0).chain(text.match_indices('\n').map(|(i, _)| i + 1)).collect() };
+    let (table, errors) = DeTable::parse_recoverable(text);
+    if errors.is_empty() {
+        return Ok(lines.table(table.get_ref()));
+    }
+    let finding = |e: &toml::de::Error| Finding {
+        place: Place::root(lines.at(e.span().map_or(0, |span| span.start))),
+        reason: format!("is not TOML here: {}", e.message()),
+        advice: String::new(),
+    };
+    Err(errors.iter().map(finding).collect())
+}
+
+/// Reads one value written in TOML, such as `["a", "b"]`, all of it from `source`; `None` when it is not TOML.
+#[must_use]
+pub fn parse_value(text: &str, source: &Source) -> Option<Node> {
+    let value = DeValue::parse(text).ok()?;
+    let mut node = Lines { name: "".into(), starts: vec![0] }.node(&value);
+    relocate(&mut node, source);
+    Some(node)
+}
+
+/// The same table, all of it shipped with the program.
+#[must_use]
+pub fn as_shipped(table: Table) -> Node {
+    let mut node = Node { value: Value::Table(table), source: Source::Shipped };
+    relocate(&mut node, &Source::Shipped);
+    node
+}
+
+fn relocate(node: &mut Node, source: &Source) {
+    node.source = source.clone();
+    match &mut node.value {
+        Value::List(items) => items.iter_mut().for_each(|item| relocate(item, source)),
+        Value::Table(table) => table.entries.iter_mut().for_each(|(_, node)| relocate(node, source)),
+        _ => {}
+    }
+}
+
+/// Finds the line of an offset.
+struct Lines {
+    name: Arc<str>,
+    starts: Vec<usize>,
+}
+
+impl Lines {
+    fn at(&self, offset: usize) -> Source {
+        Source::File { name: Arc::clone(&self.name), line: self.starts.partition_point(|start| *start <= offset) }
+    }
+
+    fn table(&self, table: &DeTable<'_>) -> Table {
+        let mut entries: Vec<_> = table.iter().collect();
+        entries.sort_by_key(|(key, _)| key.span().start);
+        let entry = |(key, value): (&Spanned<std::borrow::Cow<'_, str>>, &Spanned<DeValue<'_>>)| {
+            // The key's own line: the span of a `[table]` or of a long list may begin elsewhere.
+            (key.get_ref().to_string(), Node { source: self.at(key.span().start), ..self.node(value) })
+        };
+        Table { entries: entries.into_iter().map(entry).collect() }
+    }
+
+    fn node(&self, value: &Spanned<DeValue<'_>>) -> Node {
+        let source = self.at(value.span().start);
+        let number = |text: String| Value::Number(text.trim_start_matches('+').replace('_', ""));
+        let value = match value.get_ref() {
+            DeValue::String(text) => Value::Text(text.to_string()),
+            DeValue::Integer(n) => number(n.to_string()),
+            DeValue::Float(n) => number(n.to_string()),
+            DeValue::Boolean(b) => Value::Bool(*b),
+            DeValue::Datetime(_) => Value::Time,
+            DeValue::Array(items) => Value::List(items.iter().map(|item| self.node(item)).collect()),
+            DeValue::Table(table) => Value::Table(self.table(table)),
+        };
+        Node { value, source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_their_digits_and_keys_their_lines_and_order() {
+        let table = parse("[z]\nday = 0.10\n\n[a]\nn = 1_000\nlist = [\n  1,\n  2,\n]\n", "f").expect("TOML");
+        assert_eq!(table.entries.iter().map(|(k, _)| k.as_str()).collect::<Vec<_>>(), ["z", "a"]);
+        let Value::Table(z) = &table.entries[0].1.value else { panic!("a table") };
+        let day = z.get("day").expect("set");
+        assert!(matches!(&day.value, Value::Number(text) if text == "0.10"));
+        assert_eq!(day.source, Source::File { name: "f".into(), line: 2 });
+        let Value::Table(a) = &table.entries[1].1.value else { panic!("a table") };
+        assert!(matches!(&a.get("n").expect("set").value, Value::Number(text) if text == "1000"));
+        let Value::List(items) = &a.get("list").expect("set").value else { panic!("a list") };
+        assert_eq!(items[1].source, Source::File { name: "f".into(), line: 8 });
+    }
+
+    #[test]
+    fn every_syntax_error_is_reported_with_its_line() {
+        let errors = parse("a = \nb = 1\nb = 2\nc = [1\n", "f").expect_err("not TOML");
+        let lines: Vec<_> = errors.iter().map(|e| e.place.source.to_string()).collect();
+        assert!(lines.contains(&"f:1".to_owned()) && lines.contains(&"f:3".to_owned()), "{errors:?}");
+    }
+}
