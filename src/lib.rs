@@ -1,9 +1,40 @@
-//! Tollgate.
+//! Tollgate: an HTTP gateway in front of an LLM provider that keeps every customer inside their own share.
+//!
+//! From the top floor down; what stands here knows only what stands below it.
+//!
+//! ```text
+//! cli        the commands: serve, demo, check, key, health
+//! server     the listener: connections in, a graceful end
+//! stack      the thirteen layers a request passes, in order; routes
+//! reply      our own answers: refusal -> status, headers, body; the rate headers
+//! store      the books: traits, reservations, the settlement queue; embedded and Redis
+//! upstream   calling providers: client, headers, the reply body that meters itself
+//! estimate   counting tokens before the call
+//! pricing    the price table and the cost of a request
+//! config     the configuration file, checked, compiled into the policy the stack reads
+//! limit      buckets, windows, budgets, claims, refusals: pure
+//! wire       the providers' formats: requests, replies, streams, usage, errors; no limits in here
+//! domain     money, time, identities, periods: pure
+//!
+//! telemetry  one access-log line a request, metrics, the process log (used by all)
+//! demo       the stand-in provider, used by `tollgate demo` and by the tests
+//! ```
+//!
+//! Where to add things: a limit is a claim made by a layer of [`stack`] (see `stack/token_rate.rs`) and, if it decides in a new way, a
+//! rule in [`limit`] and its mirror in `lua/`; an API is a path in `stack/router.rs`, a parser in `wire/request` and a reader in
+//! `wire/usage`; a store is an implementation of [`store::Ledger`] that passes `tests/store_conformance.rs`.
 
+pub mod cli;
 pub mod config;
 pub mod demo;
 pub mod domain;
+pub mod estimate;
 pub mod limit;
 pub mod pricing;
+pub mod reply;
+pub mod server;
+pub mod stack;
 pub mod store;
+pub mod telemetry;
+pub mod upstream;
 pub mod wire;

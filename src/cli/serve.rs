@@ -1,7 +1,7 @@
 //! `tollgate serve`: configuration before ports, versions logged, an ordered end.
 
 use super::{BAD_CONFIG, Serve, out};
-use crate::config::Policy;
+use crate::config::{Env, Policy};
 use crate::config::policy::StoreKind;
 use crate::server::Server;
 use crate::stack::Gateway;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Serves until SIGTERM or SIGINT.
 pub fn run(args: Serve) -> ExitCode {
-    let (policy, warnings) = match Policy::load(args.config.config.as_deref(), &|name| std::env::var(name).ok()) {
+    let (policy, warnings) = match Policy::load(args.config.config.as_deref(), &Env::of_process()) {
         Ok(loaded) => loaded,
         Err(problems) => {
             for problem in &problems {

@@ -2,7 +2,7 @@
 
 use super::body;
 use super::call::{Authenticated, Customer, Identified, Payload, Rejected, Reply};
-use crate::config::Policy;
+use crate::config::{Policy, matches};
 use crate::config::policy::{App, BodySource, Plan};
 use crate::domain::{CustomerId, Priority, UserId};
 use crate::reply::Rejection;
@@ -85,7 +85,7 @@ async fn identify(request: Authenticated) -> Result<Identified, Rejection> {
 
     let customer = match named {
         Some(id) => {
-            if !app.customers.is_empty() && !app.customers.iter().any(|pattern| matches_pattern(pattern, id.as_str())) {
+            if !app.customers.is_empty() && !app.customers.iter().any(|pattern| matches(pattern, id.as_str())) {
                 return Err(Rejection::Forbidden("This gateway key may not act for this customer.".into()));
             }
             let plan = plan_of(&id, policy, &app, headers)?;
@@ -219,10 +219,4 @@ fn priority_of(headers: &HeaderMap, app: &App) -> Result<Priority, Rejection> {
         message: "X-Priority is one of live, internal, background.".into(),
     })?;
     Ok(asked.max(app.priority))
-}
-
-/// Whether a configured pattern (`*` at its end stands for anything) matches.
-#[must_use]
-pub fn matches_pattern(pattern: &str, text: &str) -> bool {
-    pattern.strip_suffix('*').map_or(pattern == text, |prefix| text.starts_with(prefix))
 }

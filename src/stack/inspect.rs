@@ -3,8 +3,8 @@
 use super::body;
 use super::call::{Call, Identified, Payload, Rejected, Reply, Target};
 use super::gateway::Gateway;
-use super::identify::matches_pattern;
 use super::output::bound_output;
+use crate::config::matches;
 use crate::config::policy::{ForwardId, Unpriced};
 use crate::domain::NanoUsd;
 use crate::estimate::{InputCount, Piece};
@@ -67,7 +67,7 @@ async fn inspect(mut who: Identified, gateway: &Arc<Gateway>) -> Result<Call, Re
         Payload::Incoming(incoming) => body::read(incoming, &who.head.headers, &policy.server).await?,
     };
     let request = request::parse(who.api, &body)?;
-    if !who.app.models.is_empty() && !who.app.models.iter().any(|pattern| matches_pattern(pattern, &request.model)) {
+    if !who.app.models.is_empty() && !who.app.models.iter().any(|pattern| matches(pattern, &request.model)) {
         return Err(Rejection::ModelNotAllowed { model: request.model });
     }
     let target = target_of(&who, &request.model)?;
@@ -120,9 +120,8 @@ fn call(who: Identified, target: Target) -> Call {
 fn target_of(who: &Identified, model: &str) -> Result<Target, Rejection> {
     let policy = &who.policy;
     let dialect = who.api.dialect();
-    let pool = policy.pool_of(model).filter(|pool| pool.upstream.dialect == dialect);
-    let upstream = pool.map(|pool| &pool.upstream).or_else(|| policy.upstream_of(dialect));
-    let upstream = upstream.ok_or_else(|| Rejection::NotFound { path: who.head.uri.path().into() })?;
+    let pool = policy.pool_of(model);
+    let upstream = policy.upstream_of(model, dialect).ok_or_else(|| Rejection::NotFound { path: who.head.uri.path().into() })?;
     let price = if who.api.is_free() { None } else { policy.prices.get(model) };
     if price.is_none() && !who.api.is_free() && policy.unpriced == Unpriced::Refuse {
         return Err(Rejection::ModelNotPriced { model: model.into() });

@@ -8,6 +8,7 @@ use super::customer_rate::claim;
 use crate::config::policy::{Counts, Limit, LimitKind, Limits};
 use crate::domain::Priority;
 use crate::limit::{Claim, Measure, Scope, ScopeKey};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use tower::{Layer, Service};
 
@@ -85,31 +86,40 @@ const fn most(limit: &Limit) -> u64 {
     }
 }
 
-/// The provider's own account limits, counted as the provider does.
+/// The provider's own account limits, and the part of them that the request's priority may use, counted as the provider counts.
 fn ceiling(claims: &mut Vec<Claim>, call: &Call) {
     let Some(pool) = &call.target.pool else { return };
+    let priority = call.who.priority;
     // In passthrough mode every credential is an account of its own.
-    let owner = match call.who.credential.account() {
+    let owner: Arc<str> = match call.who.credential.account() {
         Some(account) => format!("{}/{account}", pool.name).into(),
         None => pool.name.clone(),
     };
+    if let Some(share) = pool.shares.get(&priority) {
+        let scope = ScopeKey { scope: Scope::Share, owner: format!("{owner}/{}", priority.as_str()).into() };
+        claims.extend(share.iter().map(|limit| claim(&scope, limit, asked(limit, call, pool.counts))));
+    }
     let scope = ScopeKey { scope: Scope::Pool, owner };
     for limit in &pool.ceiling {
-        let input = call.input.best;
-        let amount = match (limit.measure, pool.counts) {
-            (Measure::Request | Measure::Message, _) => 1,
-            (Measure::Reserved, _) => call.output.cap.max(input).min(most(limit).max(input)),
-            (Measure::Input, _) => input,
-            // Output is counted as it is produced: nothing now, but no start while the limit is in debt.
-            (Measure::Output, Counts::InputOutput) => 0,
-            (Measure::Output, _) => call.output.expected.min(most(limit)),
-            (Measure::Tokens | Measure::Money, _) => tokens(limit, input, call.output.expected),
-        };
         let mut limit = *limit;
-        if call.who.priority == Priority::Background {
+        if priority == Priority::Background {
             limit.max_wait = pool.background_wait;
         }
-        claims.push(claim(&scope, &limit, amount));
+        claims.push(claim(&scope, &limit, asked(&limit, call, pool.counts)));
+    }
+}
+
+/// What a request asks of one of a provider's limits.
+fn asked(limit: &Limit, call: &Call, counts: Counts) -> u64 {
+    let input = call.input.best;
+    match (limit.measure, counts) {
+        (Measure::Request | Measure::Message, _) => 1,
+        (Measure::Reserved, _) => call.output.cap.max(input).min(most(limit).max(input)),
+        (Measure::Input, _) => input,
+        // Output is counted as it is produced: nothing now, but no start while the limit is in debt.
+        (Measure::Output, Counts::InputOutput) => 0,
+        (Measure::Output, _) => call.output.expected.min(most(limit)),
+        (Measure::Tokens | Measure::Money, _) => tokens(limit, input, call.output.expected),
     }
 }
 
