@@ -1,6 +1,9 @@
 //! The providers' formats: what a request asks for, what a reply used, how an error looks. No limits in here.
 
 pub mod api;
+pub mod edit;
+pub mod error;
+pub mod request;
 pub mod usage;
 
 pub use api::{Api, Dialect};
