@@ -24,6 +24,15 @@ pub struct Admission {
     pub lease: u64,
 }
 
+impl Admission {
+    /// What an admitting decision took: a line per claim that was not deferred, with the amount that is really held and nothing used
+    /// yet.
+    #[must_use]
+    pub fn lines(&self, decision: &Decision) -> Vec<Line> {
+        Line::taken(&self.claims, self.elastic.as_ref(), decision)
+    }
+}
+
 /// What the limits said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
@@ -113,6 +122,23 @@ pub struct Line {
     pub booked: u64,
 }
 
+impl Line {
+    /// See [`Admission::lines`].
+    #[must_use]
+    pub fn taken(claims: &[Claim], elastic: Option<&Elastic>, decision: &Decision) -> Vec<Self> {
+        let lowered = elastic.zip(decision.granted).map(|(elastic, cap)| elastic.cost(cap).get());
+        let taken = claims.iter().zip(&decision.verdicts).filter(|(_, verdict)| verdict.outcome != Outcome::Deferred);
+        let line = |(claim, verdict): (&Claim, &Verdict)| {
+            let mut claim = claim.clone();
+            if let Some(amount) = lowered.filter(|_| claim.measure == Measure::Money) {
+                claim.amount = amount;
+            }
+            Self { claim, actual: 0, booked: verdict.booked }
+        };
+        taken.map(line).collect()
+    }
+}
+
 /// The state of one limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
@@ -195,9 +221,7 @@ impl Open {
         let state = advanced(now, claim, states.state(&claim.scope, claim.limit));
         let outcome = match (&state, claim.rule) {
             (State::Bucket(state), Rule::Bucket { bucket, max_wait, .. }) => bucket.fit(*state, claim.amount, max_wait).into(),
-            (State::Window(state), Rule::Window { limit, max_wait }) => {
-                state.fit(limit, now, claim.amount, max_wait).into()
-            }
+            (State::Window(state), Rule::Window { limit, max_wait }) => state.fit(limit, now, claim.amount, max_wait).into(),
             (State::Budget(state), Rule::Budget { cap, .. }) => state.fit(cap, claim.amount).into(),
             _ => unreachable!("`advanced` gives the state its rule asks for"),
         };
@@ -279,8 +303,7 @@ fn shrink(elastic: &Elastic, claims: &[Claim], open: &mut [Open]) -> Option<u64>
     for &i in &money {
         let spent = period(&open[i]);
         open[i].amount = amount;
-        open[i].outcome =
-            if spent.spent + spent.held + amount <= cap_of(i) { Outcome::Fits } else { Outcome::InFlight };
+        open[i].outcome = if spent.spent + spent.held + amount <= cap_of(i) { Outcome::Fits } else { Outcome::InFlight };
     }
     Some(granted)
 }
@@ -325,3 +348,8 @@ impl From<BudgetFit> for Outcome {
         }
     }
 }
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;
