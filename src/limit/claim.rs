@@ -179,6 +179,12 @@ impl Claim {
     pub const fn is_ceiling(&self) -> bool {
         matches!(self.scope.scope, Scope::Pool)
     }
+
+    /// Whether it is held until settlement and booked in a calendar period: money and quotas, what a store must never lose.
+    #[must_use]
+    pub const fn is_budget(&self) -> bool {
+        matches!(self.rule, Rule::Budget { .. })
+    }
 }
 
 /// How the dollar claims of a request shrink with its output cap: cost(cap) = fixed + cap x per_token.

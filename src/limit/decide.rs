@@ -24,6 +24,15 @@ pub struct Admission {
     pub lease: u64,
 }
 
+impl Admission {
+    /// What an admitting decision took: a line per claim that was not deferred, with the amount that is really held and nothing used
+    /// yet.
+    #[must_use]
+    pub fn lines(&self, decision: &Decision) -> Vec<Line> {
+        Line::taken(&self.claims, self.elastic.as_ref(), decision)
+    }
+}
+
 /// What the limits said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
@@ -111,6 +120,23 @@ pub struct Line {
     pub actual: u64,
     /// [`Verdict::booked`] of the admission.
     pub booked: u64,
+}
+
+impl Line {
+    /// See [`Admission::lines`].
+    #[must_use]
+    pub fn taken(claims: &[Claim], elastic: Option<&Elastic>, decision: &Decision) -> Vec<Self> {
+        let lowered = elastic.zip(decision.granted).map(|(elastic, cap)| elastic.cost(cap).get());
+        let taken = claims.iter().zip(&decision.verdicts).filter(|(_, verdict)| verdict.outcome != Outcome::Deferred);
+        let line = |(claim, verdict): (&Claim, &Verdict)| {
+            let mut claim = claim.clone();
+            if let Some(amount) = lowered.filter(|_| claim.measure == Measure::Money) {
+                claim.amount = amount;
+            }
+            Self { claim, actual: 0, booked: verdict.booked }
+        };
+        taken.map(line).collect()
+    }
 }
 
 /// The state of one limit.
@@ -322,3 +348,8 @@ impl From<BudgetFit> for Outcome {
         }
     }
 }
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 pub mod embedded;
 pub mod redis;
 pub mod reservation;
+pub mod settler;
 
 use crate::domain::{NanoUsd, Timestamp};
 use crate::limit::{Admission, Decision, LimitName, ScopeKey, Settlement};

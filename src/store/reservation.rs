@@ -1,1 +1,218 @@
-//! A reservation and the duty to settle it.
+//! A reservation: what the limits took for one request, and the duty to settle it exactly once.
+//!
+//! It moves with the request and in the end into the reply's body. Settled or dropped, on whatever path, its settlement goes to the
+//! queue in which it took a place at admission; nothing here waits or fails.
+
+use super::settler::SettlePlace;
+use crate::domain::{NanoUsd, ReservationId};
+use crate::limit::{Claim, Decision, Elastic, Line, Measure, ScopeKey, Settlement};
+
+/// All claims of one request that were admitted; the duty to settle them exactly once. Dropping it settles too: what was never
+/// attempted is given back, what was attempted is charged as held, since nothing better is known.
+pub struct Reservation {
+    settlement: Settlement,
+    attempted: bool,
+    /// `None` once settled.
+    place: Option<SettlePlace>,
+}
+
+/// What a request really used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Actuals {
+    /// Whether it was sent to a provider at all.
+    pub attempted: bool,
+    /// All input tokens.
+    pub input: u64,
+    /// Input tokens that were not read from the provider's cache.
+    pub input_uncached: u64,
+    /// Output tokens.
+    pub output: u64,
+    /// What it cost, all attempts together.
+    pub cost: NanoUsd,
+}
+
+impl Actuals {
+    /// What a claim of this measure is settled to.
+    fn of(&self, claim: &Claim) -> u64 {
+        match claim.measure {
+            Measure::Message => claim.amount,
+            Measure::Request | Measure::Reserved if self.attempted => claim.amount,
+            Measure::Request | Measure::Reserved => 0,
+            Measure::Tokens => self.input.saturating_add(self.output),
+            Measure::Input => self.input_uncached,
+            Measure::Output => self.output,
+            Measure::Money => self.cost.get(),
+        }
+    }
+}
+
+impl Reservation {
+    /// What `decision` took of `claims`. A ceiling that was deferred is no part of it until [`Reservation::extend`] adds it.
+    #[must_use]
+    pub fn new(
+        id: ReservationId,
+        customer: ScopeKey,
+        claims: &[Claim],
+        elastic: Option<&Elastic>,
+        decision: &Decision,
+        place: SettlePlace,
+    ) -> Self {
+        let lines = Line::taken(claims, elastic, decision);
+        Self { settlement: Settlement { reservation: id, customer, lines }, attempted: false, place: Some(place) }
+    }
+
+    /// Adds what a further decision took: the ceiling at the start time, or that of a further attempt.
+    pub fn extend(&mut self, claims: &[Claim], elastic: Option<&Elastic>, decision: &Decision) {
+        self.settlement.lines.extend(Line::taken(claims, elastic, decision));
+    }
+
+    /// Its id.
+    #[must_use]
+    pub const fn id(&self) -> ReservationId {
+        self.settlement.reservation
+    }
+
+    /// The dollars that are held: the most of its claims, since they all stand for the same request.
+    #[must_use]
+    pub fn held(&self) -> NanoUsd {
+        let money = self.settlement.lines.iter().filter(|line| line.claim.measure == Measure::Money);
+        NanoUsd::new(money.map(|line| line.claim.amount).max().unwrap_or(0))
+    }
+
+    /// From now on a provider has seen the request: should nothing more become known, it is charged as held.
+    pub const fn attempted(&mut self) {
+        self.attempted = true;
+    }
+
+    /// Settles to what was used.
+    pub fn settle(mut self, actuals: &Actuals) {
+        let actuals = Actuals { attempted: actuals.attempted || self.attempted, ..*actuals };
+        self.end(|claim| actuals.of(claim));
+    }
+
+    fn end(&mut self, actual: impl Fn(&Claim) -> u64) {
+        let Some(place) = self.place.take() else { return };
+        for line in &mut self.settlement.lines {
+            line.actual = actual(&line.claim);
+        }
+        place.settle(Settlement {
+            reservation: self.settlement.reservation,
+            customer: self.settlement.customer.clone(),
+            lines: std::mem::take(&mut self.settlement.lines),
+        });
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if self.attempted {
+            self.end(|claim| claim.amount);
+        } else {
+            self.end(|claim| Actuals::default().of(claim));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{Boundaries, Period, Timestamp};
+    use crate::limit::{Bucket, LimitName, Outcome, Rule, Scope, Verdict};
+    use crate::store::settler::tests::{Recorder, recorded};
+
+    fn claim(scope: Scope, measure: Measure, amount: u64) -> Claim {
+        let bucket = Bucket::new(100_000, 100_000, 60_000_000).expect("exact");
+        let (limit, rule) = match measure {
+            Measure::Money => {
+                let boundaries = Boundaries([0, 86_400, 172_800, 259_200]);
+                (LimitName::Spend(Period::Day), Rule::Budget { cap: 1_000_000_000, boundaries })
+            }
+            _ => (LimitName::Tpm, Rule::Bucket { bucket, max_wait: 0, forgive: true }),
+        };
+        Claim { scope: ScopeKey { scope, owner: "c".into() }, limit, rule, measure, amount }
+    }
+
+    fn claims() -> Vec<Claim> {
+        let all = [
+            (Measure::Message, 1),
+            (Measure::Request, 1),
+            (Measure::Tokens, 900),
+            (Measure::Input, 500),
+            (Measure::Output, 400),
+            (Measure::Reserved, 700),
+            (Measure::Money, 5_000),
+        ];
+        all.map(|(measure, amount)| claim(Scope::Customer, measure, amount)).to_vec()
+    }
+
+    fn decision(outcomes: &[Outcome], granted: Option<u64>) -> Decision {
+        let verdict = |(booked, outcome): (usize, &Outcome)| Verdict {
+            outcome: *outcome,
+            used: 0,
+            held: 0,
+            remaining: 0,
+            reset_in: 0,
+            booked: booked as u64,
+        };
+        let verdicts = outcomes.iter().enumerate().map(verdict).collect();
+        Decision { at: Timestamp(0), admitted: true, start_in: 0, granted, verdicts }
+    }
+
+    /// Claimed and actual amounts of the one settlement that `act` leads to.
+    async fn settled(act: impl FnOnce(Reservation)) -> Vec<(u64, u64)> {
+        let recorder = Recorder::default();
+        let (settler, ledger) = recorded(recorder, 4);
+        let place = settler.place().await.expect("room");
+        let customer = ScopeKey { scope: Scope::Customer, owner: "c".into() };
+        let fits = decision(&[Outcome::Fits; 7], None);
+        act(Reservation::new(ReservationId::new(7), customer, &claims(), None, &fits, place));
+        assert_eq!(settler.drain(std::time::Duration::from_secs(5)).await, 0);
+        let mut settled = ledger.take();
+        assert_eq!(settled.len(), 1, "settled exactly once");
+        settled.remove(0).lines.iter().map(|line| (line.claim.amount, line.actual)).collect()
+    }
+
+    #[tokio::test]
+    async fn each_measure_settles_to_its_own_actual() {
+        let actuals = Actuals { attempted: true, input: 600, input_uncached: 200, output: 50, cost: NanoUsd::new(3_500) };
+        let lines = settled(|reservation| reservation.settle(&actuals)).await;
+        assert_eq!(lines, [(1, 1), (1, 1), (900, 650), (500, 200), (400, 50), (700, 700), (5_000, 3_500)]);
+    }
+
+    #[tokio::test]
+    async fn what_was_never_attempted_is_given_back_but_for_the_message() {
+        let right = [(1, 1), (1, 0), (900, 0), (500, 0), (400, 0), (700, 0), (5_000, 0)];
+        assert_eq!(settled(drop).await, right);
+        assert_eq!(settled(|reservation| reservation.settle(&Actuals::default())).await, right);
+    }
+
+    #[tokio::test]
+    async fn what_was_attempted_and_dropped_is_charged_as_held() {
+        let lines = settled(|mut reservation| reservation.attempted()).await;
+        assert!(lines.iter().all(|(claimed, actual)| claimed == actual), "{lines:?}");
+        let failed = settled(|mut reservation| {
+            reservation.attempted();
+            reservation.settle(&Actuals::default());
+        });
+        assert_eq!(failed.await, [(1, 1), (1, 1), (900, 0), (500, 0), (400, 0), (700, 700), (5_000, 0)]);
+    }
+
+    #[tokio::test]
+    async fn a_deferred_ceiling_counts_once_it_is_claimed_and_a_lowered_cap_holds_less() {
+        let (settler, ledger) = recorded(Recorder::default(), 4);
+        let place = settler.place().await.expect("room");
+        let claims = [claim(Scope::Customer, Measure::Money, 5_000), claim(Scope::Pool, Measure::Reserved, 700)];
+        let elastic = Elastic::new(1_000_000, 1_000, 4_000, 16).expect("exact");
+        let first = decision(&[Outcome::Fits, Outcome::Deferred], Some(1_500));
+        let customer = claims[0].scope.clone();
+        let mut reservation = Reservation::new(ReservationId::new(7), customer, &claims, Some(&elastic), &first, place);
+        assert_eq!(reservation.held(), NanoUsd::new(2_500), "1,000 fixed and one for each of 1,500 tokens");
+        let second = decision(&[Outcome::Starts(5)], None);
+        reservation.extend(&claims[1..], None, &second);
+        reservation.attempted();
+        drop(reservation);
+        assert_eq!(settler.drain(std::time::Duration::from_secs(5)).await, 0);
+        let lines: Vec<_> = ledger.take().remove(0).lines.iter().map(|l| (l.claim.amount, l.actual, l.booked)).collect();
+        assert_eq!(lines, [(2_500, 2_500, 0), (700, 700, 0)]);
+    }
+}

@@ -1,1 +1,239 @@
-//! The embedded store.
+//! The embedded store: one process, state in memory, money in a journal.
+//!
+//! Every decision is made in memory by the pure functions of [`crate::limit::decide`]. What concerns money or quotas goes to one writer
+//! thread and is acknowledged when the operating system has it, so killing the process loses no booking; a power cut may lose the last
+//! second. Buckets and windows are not journaled: after a restart they are full. A directory serves one process.
+
+mod books;
+mod boot;
+mod disk;
+mod known;
+mod part;
+mod record;
+mod writer;
+
+pub use boot::LostHold;
+
+use super::{Balance, Ledger, StoreError};
+use crate::domain::{Clock, Timestamp};
+use crate::limit::{Admission, Claim, Decision, ScopeKey, Settlement};
+use books::{Books, Change};
+use disk::{Disk, Journal};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use tokio::sync::{mpsc, oneshot};
+use writer::{Health, Message, TakenBack, Writer};
+
+/// Messages on their way to the writer; beyond that, callers wait.
+const INBOX: usize = 4_096;
+/// Settlements told at once; far below [`INBOX`], which must hold them all.
+const SETTLED_AT_ONCE: usize = 256;
+
+/// The [`Ledger`] of a single process.
+pub struct EmbeddedLedger {
+    books: Books,
+    /// `None` = in memory only.
+    journal: Option<Writing>,
+}
+
+/// This side of the writer thread.
+struct Writing {
+    /// Present until the store is dropped.
+    inbox: Option<mpsc::Sender<Message>>,
+    thread: Option<JoinHandle<()>>,
+    health: Health,
+    taken_back: TakenBack,
+}
+
+impl EmbeddedLedger {
+    /// Opens the store in a directory, creating it where there is none, and books what was in flight when its last process ended.
+    ///
+    /// # Errors
+    /// With the path and the reason when the directory is in use, damaged or not writable.
+    pub fn open(path: impl AsRef<Path>, clock: Arc<dyn Clock>, lost_hold: LostHold) -> Result<Self, StoreError> {
+        let mut journal = Journal::open(path.as_ref())?;
+        let books = Books::new(Arc::clone(&clock), true);
+        let next = boot::load(&mut journal, &books, lost_hold)?;
+        Self::start(books, journal, clock, next)
+    }
+
+    /// A store without a journal, for the lab and for tests: as fast, as exact, forgotten with the process.
+    #[must_use]
+    pub fn in_memory(clock: Arc<dyn Clock>) -> Self {
+        Self { books: Books::new(clock, false), journal: None }
+    }
+
+    fn start(books: Books, disk: impl Disk + 'static, clock: Arc<dyn Clock>, next: u64) -> Result<Self, StoreError> {
+        let (inbox, messages) = mpsc::channel(INBOX);
+        let writer = Writer::new(disk, messages, clock, next);
+        let (health, taken_back) = (writer.health.clone(), Arc::clone(&writer.taken_back));
+        let failed = |error: std::io::Error| StoreError::Failed(format!("the journal's writer does not start: {error}"));
+        // A thread of its own, since it blocks on the disk; a runtime of its own, for the one timer.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(failed)?;
+        let run = move || runtime.block_on(writer.run());
+        let thread = std::thread::Builder::new().name("tollgate-journal".into()).spawn(run).map_err(failed)?;
+        let journal = Writing { inbox: Some(inbox), thread: Some(thread), health, taken_back };
+        Ok(Self { books, journal: Some(journal) })
+    }
+
+    /// Waits until everything told so far is in the journal. Dropping the store does the same, blocking, and flushes to the medium.
+    ///
+    /// # Errors
+    /// When the journal fails.
+    pub async fn flush(&self) -> Result<(), StoreError> {
+        let Some(writing) = &self.journal else { return Ok(()) };
+        let (ack, written) = oneshot::channel();
+        let permit = writing.inbox()?.reserve().await.map_err(|_| stopped())?;
+        permit.send(Message { changes: Vec::new(), ack: Some(ack), admission: false });
+        written.await.map_err(|_| stopped())?
+    }
+
+    /// Ends the store: writes what is left and flushes it to the medium. Dropping it does the same.
+    pub fn close(self) {
+        drop(self);
+    }
+
+    /// How many reservations hold money, and how many customers and users are known: for metrics.
+    #[must_use]
+    pub fn size(&self) -> (usize, usize) {
+        self.books.size()
+    }
+
+    async fn admit_journaled(
+        &self,
+        writing: &Writing,
+        admission: &Admission,
+        now: Option<Timestamp>,
+    ) -> Result<Decision, StoreError> {
+        writing.health.check()?;
+        // A place first: the message is then sent inside the lock, which must not wait.
+        let permit = writing.inbox()?.reserve().await.map_err(|_| stopped())?;
+        let (ack, written) = oneshot::channel();
+        let mut told = false;
+        let admitted = self.books.admit(
+            admission,
+            now,
+            Some(|changes| {
+                told = true;
+                permit.send(Message { changes, ack: Some(ack), admission: true });
+            }),
+        );
+        let Some(part) = admitted.part.filter(|_| told) else { return Ok(admitted.decision) };
+        let mut unwritten =
+            Unwritten { store: self, writing, admission, decision: &admitted.decision, part, now, written: Some(written) };
+        unwritten.wait().await?;
+        drop(unwritten);
+        Ok(admitted.decision)
+    }
+
+    async fn settle_journaled(&self, writing: &Writing, batch: &[Settlement], now: Option<Timestamp>) -> Result<(), StoreError> {
+        for some in batch.chunks(SETTLED_AT_ONCE) {
+            writing.health.check()?;
+            let (ack, written) = oneshot::channel();
+            // One message each, and one more that is acknowledged when all of them are written: also for those that a failed call
+            // before this one had booked in memory already.
+            let mut permits = writing.inbox()?.reserve_many(some.len() + 1).await.map_err(|_| stopped())?;
+            for settlement in some {
+                let permit = permits.next().expect("as many as settlements, and one");
+                let journaled = settlement.lines.iter().any(|line| line.claim.is_budget());
+                let tell = move |changes| permit.send(Message { changes, ack: None, admission: false });
+                self.books.settle(settlement, now, journaled.then_some(tell));
+            }
+            let permit = permits.next().expect("as many as settlements, and one");
+            permit.send(Message { changes: Vec::new(), ack: Some(ack), admission: false });
+            written.await.map_err(|_| stopped())??;
+        }
+        Ok(())
+    }
+}
+
+impl Ledger for EmbeddedLedger {
+    fn admit<'a>(&'a self, admission: &'a Admission, now: Option<Timestamp>) -> BoxFuture<'a, Result<Decision, StoreError>> {
+        match self.journal.as_ref().filter(|_| admission.claims.iter().any(Claim::is_budget)) {
+            Some(writing) => self.admit_journaled(writing, admission, now).boxed(),
+            None => async move { Ok(self.books.admit(admission, now, None::<fn(Vec<Change>)>).decision) }.boxed(),
+        }
+    }
+
+    fn settle<'a>(&'a self, batch: &'a [Settlement], now: Option<Timestamp>) -> BoxFuture<'a, Result<(), StoreError>> {
+        let budget = |settlement: &Settlement| settlement.lines.iter().any(|line| line.claim.is_budget());
+        match self.journal.as_ref().filter(|_| batch.iter().any(budget)) {
+            Some(writing) => self.settle_journaled(writing, batch, now).boxed(),
+            None => async move {
+                for settlement in batch {
+                    self.books.settle(settlement, now, None::<fn(Vec<Change>)>);
+                }
+                Ok(())
+            }
+            .boxed(),
+        }
+    }
+
+    fn read<'a>(&'a self, scope: &'a ScopeKey) -> BoxFuture<'a, Result<Vec<Balance>, StoreError>> {
+        std::future::ready(Ok(self.books.read(scope))).boxed()
+    }
+
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        std::future::ready(self.journal.as_ref().map_or(Ok(()), |writing| writing.health.check())).boxed()
+    }
+}
+
+impl Writing {
+    fn inbox(&self) -> Result<&mpsc::Sender<Message>, StoreError> {
+        self.inbox.as_ref().ok_or_else(stopped)
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        // The writer ends when nobody can send any more, after everything that was sent.
+        self.inbox = None;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the journal's writer panicked");
+        }
+    }
+}
+
+/// An admission that is in memory and told, but not known to be written. Unless that turns out well it is taken back: also when its
+/// caller goes away meanwhile.
+struct Unwritten<'a> {
+    store: &'a EmbeddedLedger,
+    writing: &'a Writing,
+    admission: &'a Admission,
+    decision: &'a Decision,
+    part: u8,
+    now: Option<Timestamp>,
+    /// `None` once it turned out well.
+    written: Option<oneshot::Receiver<Result<(), StoreError>>>,
+}
+
+impl Unwritten<'_> {
+    async fn wait(&mut self) -> Result<(), StoreError> {
+        let Some(written) = &mut self.written else { return Ok(()) };
+        written.await.map_err(|_| stopped())??;
+        self.written = None;
+        Ok(())
+    }
+}
+
+impl Drop for Unwritten<'_> {
+    fn drop(&mut self) {
+        let Some(written) = self.written.take() else { return };
+        // In this order: the writer either sees the closed channel before it writes the hold, or learns afterwards to remove it.
+        drop(written);
+        self.store.books.release(self.admission, self.decision, Some(self.part), self.now);
+        self.writing.taken_back.lock().push(record::hold_key(self.admission.reservation, self.part));
+    }
+}
+
+fn stopped() -> StoreError {
+    StoreError::Failed("the journal's writer has stopped".into())
+}
+
+#[cfg(test)]
+mod tests;

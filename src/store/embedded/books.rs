@@ -1,0 +1,251 @@
+//! The books in memory: who stands where, and every decision on it.
+//!
+//! Sharded by customer, plus one part for what everybody shares. Locks are taken in one order: the customer's shard, the shared part,
+//! then the known reservations. What the journal must learn is handed over *inside* the lock, so that it learns the balances in the
+//! order in which they arose.
+
+use super::known::Known;
+use super::part::Part;
+use super::record::{BalanceKey, Booking, Entry, Kind};
+use crate::domain::{Clock, ReservationId, Timestamp};
+use crate::limit::budget::PeriodState;
+use crate::limit::decide::{self, State, States};
+use crate::limit::{Admission, Claim, Decision, LimitName, Line, Rule, Scope, ScopeKey, Settlement};
+use crate::store::Balance;
+use parking_lot::{Mutex, MutexGuard};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+/// So many that a sweep of one is short even with a million customers.
+const SHARDS: usize = 4_096;
+
+/// Something the journal must learn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A hold: the part of the reservation, and the entry.
+    Hold(u8, Entry),
+    /// A balance is now this much.
+    Balance(BalanceKey, u64),
+    /// A balance is history.
+    Forget(BalanceKey),
+    /// A reservation ended; so many parts of it were held.
+    Ended(u8, Entry),
+}
+
+/// The books in memory.
+pub struct Books {
+    clock: Arc<dyn Clock>,
+    hasher: RandomState,
+    shards: Box<[Mutex<Part>]>,
+    shared: Mutex<Part>,
+    known: Mutex<Known>,
+    /// Whether there is a journal that must learn changes.
+    journaled: bool,
+}
+
+/// What an admission left to do.
+pub struct Admitted {
+    /// What the limits said.
+    pub decision: Decision,
+    /// The part of the reservation that is held, if money is.
+    pub part: Option<u8>,
+}
+
+impl Books {
+    /// Empty books.
+    pub fn new(clock: Arc<dyn Clock>, journaled: bool) -> Self {
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        Self { clock, hasher: RandomState::new(), shards, shared: Mutex::default(), known: Mutex::default(), journaled }
+    }
+
+    /// Decides an admission. `tell` is called inside the lock when the journal must learn of it; without it no budget may be claimed
+    /// in journaled books.
+    pub fn admit(&self, admission: &Admission, now: Option<Timestamp>, tell: Option<impl FnOnce(Vec<Change>)>) -> Admitted {
+        let claims = &admission.claims;
+        let mut open = self.open(claims.iter().collect(), now);
+        let now = open.now;
+        let decision = decide::admit(now, admission, &mut open);
+        let holds = decision.admitted && claims.iter().any(Claim::is_budget);
+        let part = holds.then(|| self.known.lock().hold(admission.reservation));
+        if let (Some(part), true) = (part, self.journaled) {
+            let time = now.plus(admission.lease);
+            let lines = admission.lines(&decision);
+            let entry = entry(Kind::Held, time, admission.reservation, &admission.customer, &lines);
+            open.changes.push(Change::Hold(part, entry));
+        }
+        open.sweep(tell.is_some());
+        if let Some(tell) = tell.filter(|_| !open.changes.is_empty()) {
+            tell(std::mem::take(&mut open.changes));
+        }
+        Admitted { decision, part }
+    }
+
+    /// Takes an admission back, as if it had never been.
+    pub fn release(&self, admission: &Admission, decision: &Decision, part: Option<u8>, now: Option<Timestamp>) {
+        let (reservation, customer) = (admission.reservation, admission.customer.clone());
+        let settlement = Settlement { reservation, customer, lines: admission.lines(decision) };
+        let mut open = self.open(admission.claims.iter().collect(), now);
+        decide::settle(open.now, &settlement, true, &mut open);
+        if let Some(part) = part {
+            self.known.lock().unhold(reservation, part);
+        }
+    }
+
+    /// Ends a reservation, once. `tell` is called inside the lock when the journal must learn of it.
+    pub fn settle(&self, settlement: &Settlement, now: Option<Timestamp>, tell: Option<impl FnOnce(Vec<Change>)>) {
+        let mut open = self.open(settlement.lines.iter().map(|line| &line.claim).collect(), now);
+        let now = open.now;
+        let Some(parts) = self.known.lock().end(settlement.reservation, now) else { return };
+        decide::settle(now, settlement, parts > 0, &mut open);
+        if tell.is_some() {
+            let Settlement { reservation, customer, lines } = settlement;
+            open.changes.push(Change::Ended(parts, entry(Kind::Settled, now, *reservation, customer, lines)));
+        }
+        open.sweep(tell.is_some());
+        if let Some(tell) = tell {
+            tell(std::mem::take(&mut open.changes));
+        }
+    }
+
+    /// How the budgets and quotas of a scope stand.
+    pub fn read(&self, scope: &ScopeKey) -> Vec<Balance> {
+        let part = if scope.scope.is_customers() { &self.shards[self.shard(scope)] } else { &self.shared };
+        let balance = |(limit, period): (LimitName, PeriodState)| Balance {
+            limit,
+            period: period.start,
+            spent: period.spent,
+            held: period.held,
+        };
+        part.lock().budgets(scope).map(balance).collect()
+    }
+
+    /// Books a balance read from the journal. Those of one limit come oldest first.
+    pub fn load(&self, BalanceKey { scope, limit, period }: &BalanceKey, spent: u64) {
+        let part = if scope.scope.is_customers() { &self.shards[self.shard(scope)] } else { &self.shared };
+        let mut part = part.lock();
+        let mut budget = match part.get(scope, *limit) {
+            Some(State::Budget(budget)) => budget,
+            _ => Box::default(),
+        };
+        budget.previous = budget.current;
+        budget.current = PeriodState { start: *period, spent, held: 0 };
+        part.put(scope, *limit, State::Budget(budget), None, self.clock.now());
+    }
+
+    /// Remembers a reservation that ended before the start.
+    pub fn load_ended(&self, reservation: ReservationId, at: Timestamp) {
+        self.known.lock().end(reservation, at);
+    }
+
+    /// How many reservations hold money, and how many customers and users are known.
+    pub fn size(&self) -> (usize, usize) {
+        let owners = self.shards.iter().map(|shard| shard.lock().len()).sum();
+        (self.known.lock().in_flight(), owners)
+    }
+
+    /// The clock that decides.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Users live with their customer.
+    fn shard(&self, scope: &ScopeKey) -> usize {
+        let customer = scope.owner.split_once('/').map_or(&*scope.owner, |(customer, _)| customer);
+        // The remainder is below `SHARDS`, so it fits any `usize`.
+        usize::try_from(self.hasher.hash_one(customer) % SHARDS as u64).unwrap_or(0)
+    }
+
+    /// Locks what the claims touch and reads the clock.
+    fn open<'a>(&'a self, claims: Vec<&'a Claim>, now: Option<Timestamp>) -> Open<'a> {
+        let mut shards: Vec<usize> =
+            claims.iter().filter(|c| c.scope.scope.is_customers()).map(|c| self.shard(&c.scope)).collect();
+        shards.sort_unstable();
+        shards.dedup();
+        let shards = shards.into_iter().map(|shard| (shard, self.shards[shard].lock())).collect();
+        let shared = claims.iter().any(|c| !c.scope.scope.is_customers()).then(|| self.shared.lock());
+        let now = now.unwrap_or_else(|| self.clock.now());
+        Open { books: self, shards, shared, claims, now, changes: Vec::new() }
+    }
+}
+
+/// The budget lines of a reservation, as the journal keeps them.
+fn entry(kind: Kind, time: Timestamp, reservation: ReservationId, customer: &ScopeKey, lines: &[Line]) -> Entry {
+    let booking = |line: &Line| Booking {
+        balance: BalanceKey { scope: line.claim.scope.clone(), limit: line.claim.limit, period: line.booked },
+        claimed: line.claim.amount,
+        actual: line.actual,
+    };
+    let lines = lines.iter().filter(|line| line.claim.is_budget()).map(booking).collect();
+    Entry { kind, time, reservation, customer: customer.clone(), lines }
+}
+
+/// The locked parts of one decision.
+struct Open<'a> {
+    books: &'a Books,
+    /// In most cases one: the customer's.
+    shards: Vec<(usize, MutexGuard<'a, Part>)>,
+    shared: Option<MutexGuard<'a, Part>>,
+    claims: Vec<&'a Claim>,
+    now: Timestamp,
+    changes: Vec<Change>,
+}
+
+impl Open<'_> {
+    fn part(&mut self, scope: &ScopeKey) -> &mut Part {
+        if !scope.scope.is_customers() {
+            return self.shared.as_mut().expect("locked for the claim that asks");
+        }
+        let which = if self.shards.len() == 1 {
+            0
+        } else {
+            let shard = self.books.shard(scope);
+            self.shards.iter().position(|(locked, _)| *locked == shard).expect("locked for the claim that asks")
+        };
+        &mut self.shards[which].1
+    }
+
+    fn rule(&self, scope: Scope, limit: LimitName) -> Option<Rule> {
+        self.claims.iter().find(|claim| claim.scope.scope == scope && claim.limit == limit).map(|claim| claim.rule)
+    }
+
+    /// What the journal learns of a budget that moved from `old` to `new`.
+    fn note(&mut self, scope: &ScopeKey, limit: LimitName, old: Option<&State>, new: &State) {
+        let State::Budget(new) = new else { return };
+        let old = if let Some(State::Budget(old)) = old { **old } else { Default::default() };
+        let key = |period| BalanceKey { scope: scope.clone(), limit, period };
+        let (old, new) = ([old.current, old.previous], [new.current, new.previous]);
+        for period in new {
+            let before = old.iter().find(|p| p.start == period.start).map_or(0, |p| p.spent);
+            if period.spent != before {
+                self.changes.push(Change::Balance(key(period.start), period.spent));
+            }
+        }
+        for period in old.into_iter().filter(|p| p.start > 0 && new.iter().all(|n| n.start != p.start)) {
+            self.changes.push(Change::Forget(key(period.start)));
+        }
+    }
+
+    fn sweep(&mut self, may_tell: bool) {
+        let (now, with_budgets) = (self.now, may_tell || !self.books.journaled);
+        let parts = self.shards.iter_mut().map(|(_, part)| part).chain(&mut self.shared);
+        let forgotten: Vec<_> = parts.flat_map(|part| part.sweep(now, with_budgets)).collect();
+        if self.books.journaled {
+            self.changes.extend(forgotten.into_iter().map(Change::Forget));
+        }
+    }
+}
+
+impl States for Open<'_> {
+    fn state(&mut self, scope: &ScopeKey, limit: LimitName) -> Option<State> {
+        self.part(scope).get(scope, limit)
+    }
+
+    fn put(&mut self, scope: &ScopeKey, limit: LimitName, state: State) {
+        let (now, rule) = (self.now, self.rule(scope.scope, limit));
+        if self.books.journaled && matches!(state, State::Budget(_)) {
+            let old = self.part(scope).get(scope, limit);
+            self.note(scope, limit, old.as_ref(), &state);
+        }
+        self.part(scope).put(scope, limit, state, rule, now);
+    }
+}

@@ -1,0 +1,209 @@
+//! The journal on disk: atomic batches into three key spaces of a `fjall` database.
+
+use super::record::{self, BalanceKey, Entry, RecordError};
+use crate::domain::Timestamp;
+use crate::store::StoreError;
+use fjall::{Database, Guard, Keyspace, KeyspaceCreateOptions, PersistMode};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+/// Memory for writes that are not yet in a table, per key space, bytes.
+const MEMTABLE: u64 = 8 << 20;
+/// All journal files together, bytes.
+const JOURNALS: u64 = 64 << 20;
+/// The cache of blocks read; only the start-up and the audit read.
+const CACHE: u64 = 4 << 20;
+
+/// The key spaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Space {
+    /// Balance -> spent.
+    Balances,
+    /// Reservation and part -> open entry.
+    Holds,
+    /// Running number -> ended entry.
+    Ledger,
+}
+
+/// Writes that belong together, the last one per key: present values to put, absent ones to remove.
+pub type Writes = BTreeMap<(Space, Vec<u8>), Option<Vec<u8>>>;
+
+/// Where the writer writes. A trait so that a test can have a disk that is full.
+pub trait Disk: Send {
+    /// Writes all of it or nothing, and returns when the operating system has it.
+    ///
+    /// # Errors
+    /// When it is uncertain whether it was written; every write may then be repeated after [`Disk::reopen`].
+    fn commit(&mut self, writes: &Writes) -> Result<(), StoreError>;
+
+    /// Returns when everything committed is on the medium.
+    ///
+    /// # Errors
+    /// As [`Disk::commit`].
+    fn sync(&mut self) -> Result<(), StoreError>;
+
+    /// Starts over after an error.
+    ///
+    /// # Errors
+    /// When the cause is still there.
+    fn reopen(&mut self) -> Result<(), StoreError>;
+
+    /// The numbers of at most `most` ledger entries from before `before`, oldest first.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    fn expired(&mut self, before: Timestamp, most: usize) -> Result<Vec<u64>, StoreError>;
+}
+
+/// The real one.
+pub struct Journal {
+    path: PathBuf,
+    /// `None` between a failed attempt to reopen and the next.
+    open: Option<Open>,
+    /// No ledger entry has a smaller number: saves walking over those removed.
+    oldest: u64,
+}
+
+struct Open {
+    // Declared, and so dropped, before the database they belong to.
+    spaces: [Keyspace; 3],
+    database: Database,
+}
+
+impl Open {
+    const fn space(&self, space: Space) -> &Keyspace {
+        &self.spaces[space as usize]
+    }
+}
+
+impl Journal {
+    /// Opens or creates the journal in a directory.
+    ///
+    /// # Errors
+    /// With the path and a reason, when another process has it open, it is damaged, or the directory cannot be used.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        Ok(Self { path: path.to_path_buf(), open: Some(open(path)?), oldest: 0 })
+    }
+
+    /// One balance.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn balance(&self, key: &BalanceKey) -> Result<u64, StoreError> {
+        let value = self.ready()?.space(Space::Balances).get(record::balance_key(key)).map_err(|e| self.failed(e))?;
+        value.map_or(Ok(0), |value| record::read_balance_value(&value).map_err(|e| self.damaged("balance", e)))
+    }
+
+    /// Every balance, those of one limit oldest first.
+    ///
+    /// # Errors
+    /// As an item, when it cannot be read.
+    pub fn balances(&self) -> Result<impl Iterator<Item = Result<(BalanceKey, u64), StoreError>> + '_, StoreError> {
+        Ok(self.ready()?.space(Space::Balances).iter().map(|item| {
+            self.read(item, "balance", |key, value| Ok((record::read_balance_key(key)?, record::read_balance_value(value)?)))
+        }))
+    }
+
+    /// Every hold, with its key.
+    ///
+    /// # Errors
+    /// As an item, when it cannot be read.
+    pub fn holds(&self) -> Result<impl Iterator<Item = Result<(Vec<u8>, Entry), StoreError>> + '_, StoreError> {
+        let holds = self.ready()?.space(Space::Holds).iter();
+        Ok(holds.map(|item| self.read(item, "hold", |key, value| Ok((key.to_vec(), record::read_entry_value(value)?)))))
+    }
+
+    /// Every ledger entry with its number, newest first.
+    ///
+    /// # Errors
+    /// As an item, when it cannot be read.
+    pub fn ledger(&self) -> Result<impl Iterator<Item = Result<(u64, Entry), StoreError>> + '_, StoreError> {
+        let ledger = self.ready()?.space(Space::Ledger).iter().rev();
+        Ok(ledger.map(|item| {
+            self.read(item, "ledger entry", |key, value| Ok((record::read_ledger_key(key)?, record::read_entry_value(value)?)))
+        }))
+    }
+
+    fn read<T>(
+        &self,
+        item: Guard,
+        what: &str,
+        decode: impl FnOnce(&[u8], &[u8]) -> Result<T, RecordError>,
+    ) -> Result<T, StoreError> {
+        let (key, value) = item.into_inner().map_err(|e| self.failed(e))?;
+        decode(&key, &value).map_err(|e| self.damaged(what, e))
+    }
+
+    fn ready(&self) -> Result<&Open, StoreError> {
+        self.open.as_ref().ok_or_else(|| StoreError::Failed(format!("the journal in {} is closed", self.path.display())))
+    }
+
+    fn failed(&self, error: impl Into<fjall::Error>) -> StoreError {
+        StoreError::Failed(format!("the journal in {}: {}", self.path.display(), error.into()))
+    }
+
+    fn damaged(&self, what: &str, error: RecordError) -> StoreError {
+        StoreError::Failed(format!("the journal in {}: a {what} {error}", self.path.display()))
+    }
+}
+
+impl Disk for Journal {
+    fn commit(&mut self, writes: &Writes) -> Result<(), StoreError> {
+        let open = self.ready()?;
+        let mut batch = open.database.batch().durability(Some(PersistMode::Buffer));
+        for ((space, key), value) in writes {
+            match value {
+                Some(value) => batch.insert(open.space(*space), key.as_slice(), value.as_slice()),
+                None => batch.remove(open.space(*space), key.as_slice()),
+            }
+        }
+        batch.commit().map_err(|e| self.failed(e))
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.ready()?.database.persist(PersistMode::SyncData).map_err(|e| self.failed(e))
+    }
+
+    fn reopen(&mut self) -> Result<(), StoreError> {
+        // After a failed write fjall takes no more until the database is opened anew; the old one must go first, it holds the lock.
+        self.open = None;
+        self.open = Some(open(&self.path)?);
+        Ok(())
+    }
+
+    fn expired(&mut self, before: Timestamp, most: usize) -> Result<Vec<u64>, StoreError> {
+        let mut expired = Vec::new();
+        let entries = self.ready()?.space(Space::Ledger).range(record::ledger_key(self.oldest)..);
+        for item in entries.take(most) {
+            let decode = |key: &[u8], value: &[u8]| Ok((record::read_ledger_key(key)?, record::read_entry_value(value)?));
+            let (number, entry) = self.read(item, "ledger entry", decode)?;
+            if entry.time >= before {
+                break;
+            }
+            expired.push(number);
+        }
+        self.oldest = expired.last().map_or(self.oldest, |last| last + 1);
+        Ok(expired)
+    }
+}
+
+fn open(path: &Path) -> Result<Open, StoreError> {
+    // Opening a damaged directory can panic inside fjall; the operator gets a sentence instead.
+    catch_unwind(AssertUnwindSafe(|| try_open(path))).unwrap_or_else(|_| Err(fjall::Error::Unrecoverable)).map_err(|error| {
+        let path = path.display();
+        StoreError::Failed(match error {
+            fjall::Error::Locked => format!("{path} is in use by another process; one directory serves one gateway"),
+            fjall::Error::Io(error) => format!("cannot use the directory {path}: {error}"),
+            error => format!(
+                "the journal in {path} cannot be read ({error}); restore it from a backup, or move it away to start afresh"
+            ),
+        })
+    })
+}
+
+fn try_open(path: &Path) -> fjall::Result<Open> {
+    let database = Database::builder(path).cache_size(CACHE).max_journaling_size(JOURNALS).worker_threads(2).open()?;
+    let space = |name| database.keyspace(name, || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE));
+    Ok(Open { spaces: [space("balances")?, space("holds")?, space("ledger")?], database })
+}

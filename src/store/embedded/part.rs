@@ -1,0 +1,283 @@
+//! The states of many owners, packed: what one lock of the store protects.
+//!
+//! A customer with a message bucket, RPM, TPM and a day budget takes one map entry (33 bytes, at most 2.3 of them), its id and four
+//! slots of 32 bytes: below 300 bytes, whatever the allocator adds.
+
+use super::record::BalanceKey;
+use crate::domain::{Period, Timestamp};
+use crate::limit::budget::PeriodState;
+use crate::limit::decide::State;
+use crate::limit::{BucketState, BudgetState, LimitName, Rule, Scope, ScopeKey, WindowState};
+use std::collections::HashMap;
+
+/// A state is kept at least this long after its last use, seconds.
+const IDLE: u64 = 3_600;
+
+/// A part is swept no more often than this, seconds.
+const SWEEP_EVERY: u64 = 60;
+
+/// The states of many owners.
+#[derive(Default)]
+pub struct Part {
+    owners: HashMap<Box<str>, Box<[Slot]>>,
+    swept: u64,
+}
+
+/// Which limit of an owner. The scope belongs to it because a user, an app and a pool may share a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    scope: Scope,
+    limit: LimitName,
+}
+
+/// One state. `until` is the Unix second after which a state that holds nothing says the same as none at all.
+#[derive(Debug)]
+enum Slot {
+    Bucket { place: Place, until: u32, state: BucketState },
+    Window { place: Place, until: u32, state: Box<WindowState> },
+    Current { place: Place, until: u32, state: PeriodState },
+    Previous { place: Place, until: u32, state: PeriodState },
+}
+
+impl Slot {
+    const fn place(&self) -> Place {
+        match self {
+            Self::Bucket { place, .. }
+            | Self::Window { place, .. }
+            | Self::Current { place, .. }
+            | Self::Previous { place, .. } => *place,
+        }
+    }
+
+    const fn period(&self) -> Option<&PeriodState> {
+        match self {
+            Self::Current { state, .. } | Self::Previous { state, .. } => Some(state),
+            Self::Bucket { .. } | Self::Window { .. } => None,
+        }
+    }
+
+    fn is_dead(&self, now: u64) -> bool {
+        let (Self::Bucket { until, .. }
+        | Self::Window { until, .. }
+        | Self::Current { until, .. }
+        | Self::Previous { until, .. }) = self;
+        u64::from(*until) < now && self.period().is_none_or(|period| period.held == 0)
+    }
+
+    /// Whether the two are versions of one state.
+    fn same(&self, other: &Self) -> bool {
+        self.place() == other.place() && std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+}
+
+impl Part {
+    /// The state of a limit.
+    pub fn get(&self, scope: &ScopeKey, limit: LimitName) -> Option<State> {
+        let place = Place { scope: scope.scope, limit };
+        let mut budget: Option<BudgetState> = None;
+        for slot in self.owners.get(&*scope.owner)?.iter().filter(|slot| slot.place() == place) {
+            match slot {
+                Slot::Bucket { state, .. } => return Some(State::Bucket(*state)),
+                Slot::Window { state, .. } => return Some(State::Window(state.clone())),
+                Slot::Current { state, .. } => budget.get_or_insert_default().current = *state,
+                Slot::Previous { state, .. } => budget.get_or_insert_default().previous = *state,
+            }
+        }
+        budget.map(|budget| State::Budget(Box::new(budget)))
+    }
+
+    /// Keeps a state. `rule` tells how long a bucket or window stays worth keeping.
+    pub fn put(&mut self, scope: &ScopeKey, limit: LimitName, state: State, rule: Option<Rule>, now: Timestamp) {
+        let place = Place { scope: scope.scope, limit };
+        match state {
+            State::Bucket(state) => {
+                let full_in = match rule {
+                    Some(Rule::Bucket { bucket, .. }) => bucket.until_full(state).div_ceil(1_000_000),
+                    _ => 0,
+                };
+                self.set(&scope.owner, Slot::Bucket { place, until: second(now.secs() + IDLE.max(full_in)), state });
+            }
+            State::Window(state) => {
+                let until = second(now.secs() + IDLE.max(state.until_empty(now).div_ceil(1_000_000)));
+                self.set(&scope.owner, Slot::Window { place, until, state });
+            }
+            State::Budget(budget) => {
+                let BudgetState { current, previous } = *budget;
+                let until = second(over_at(limit, current.start));
+                self.set(&scope.owner, Slot::Current { place, until, state: current });
+                if previous != PeriodState::default() {
+                    let until = second(over_at(limit, previous.start));
+                    self.set(&scope.owner, Slot::Previous { place, until, state: previous });
+                }
+            }
+        }
+    }
+
+    fn set(&mut self, owner: &str, new: Slot) {
+        let Some(slots) = self.owners.get_mut(owner) else {
+            self.owners.insert(owner.into(), Box::new([new]));
+            return;
+        };
+        if let Some(slot) = slots.iter_mut().find(|slot| slot.same(&new)) {
+            *slot = new;
+            return;
+        }
+        // Rare: a limit's first use, or a rule of another kind under the same name, whose old state then counts for nothing.
+        let mut grown = std::mem::take(slots).into_vec();
+        let related = |slot: &Slot| slot.period().is_some() && new.period().is_some();
+        grown.retain(|slot| slot.place() != new.place() || related(slot));
+        grown.reserve_exact(1);
+        grown.push(new);
+        *slots = grown.into_boxed_slice();
+    }
+
+    /// All budgets and quotas of a scope.
+    pub fn budgets(&self, scope: &ScopeKey) -> impl Iterator<Item = (LimitName, PeriodState)> + '_ {
+        let kind = scope.scope;
+        self.owners.get(&*scope.owner).into_iter().flatten().filter_map(move |slot| match slot {
+            Slot::Current { place, state, .. } if place.scope == kind => Some((place.limit, *state)),
+            _ => None,
+        })
+    }
+
+    /// At most once a minute: forgets owners whose every state says the same as none, and names the balances that went with them.
+    ///
+    /// A part is small (there are thousands), so this takes microseconds. Without `with_budgets` owners that have any are kept:
+    /// their balances must leave the journal in the same step.
+    pub fn sweep(&mut self, now: Timestamp, with_budgets: bool) -> Vec<BalanceKey> {
+        let now = now.secs();
+        let mut forgotten = Vec::new();
+        if now.saturating_sub(self.swept) < SWEEP_EVERY {
+            return forgotten;
+        }
+        self.swept = now;
+        self.owners.retain(|owner, slots| {
+            let keep = slots.iter().any(|slot| !slot.is_dead(now) || (!with_budgets && slot.period().is_some()));
+            if !keep {
+                forgotten.extend(slots.iter().filter_map(|slot| {
+                    let (Place { scope, limit }, period) = (slot.place(), slot.period()?.start);
+                    Some(BalanceKey { scope: ScopeKey { scope, owner: (**owner).into() }, limit, period })
+                }));
+            }
+            keep
+        });
+        if self.owners.capacity() > 64 + 4 * self.owners.len() {
+            self.owners.shrink_to_fit();
+        }
+        forgotten
+    }
+
+    /// How many owners it knows.
+    pub fn len(&self) -> usize {
+        self.owners.len()
+    }
+}
+
+/// The Unix second at which a period that started at `start` is certainly over and nobody settles in it any more: the longest period
+/// of its kind and a day for streams that began in its last second.
+pub const fn over_at(limit: LimitName, start: u64) -> u64 {
+    let days = match limit.period() {
+        Some(Period::Month) => 31,
+        Some(Period::Week) => 7,
+        _ => 1,
+    };
+    start.saturating_add((days + 1) * 86_400 + 2 * 3_600)
+}
+
+/// Seconds fit 32 bits until 2106; later ones are kept for ever, which is only a little memory.
+fn second(secs: u64) -> u32 {
+    u32::try_from(secs).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limit::Bucket;
+
+    const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
+
+    fn customer(name: &str) -> ScopeKey {
+        ScopeKey { scope: Scope::Customer, owner: name.into() }
+    }
+
+    fn bucket_rule() -> (Bucket, Option<Rule>) {
+        let bucket = Bucket::new(10, 5, 60_000_000).expect("exact");
+        (bucket, Some(Rule::Bucket { bucket, max_wait: 0, forgive: true }))
+    }
+
+    fn budget(start: u64, held: u64) -> State {
+        let current = PeriodState { start, spent: 7, held };
+        State::Budget(Box::new(BudgetState { current, previous: PeriodState::default() }))
+    }
+
+    #[test]
+    fn a_known_customer_takes_less_than_300_bytes() {
+        let mut part = Part::default();
+        let (bucket, rule) = bucket_rule();
+        let scope = customer("0123abcd-4567-89ef-0123-456789abcdef");
+        for limit in [LimitName::Messages, LimitName::Rpm, LimitName::Tpm] {
+            part.put(&scope, limit, State::Bucket(bucket.advance(None, NOW)), rule, NOW);
+        }
+        part.put(&scope, LimitName::Spend(Period::Day), budget(NOW.secs(), 0), None, NOW);
+        let (id, slots) = part.owners.iter().next().expect("the customer");
+        assert_eq!(slots.len(), 4);
+        // An allocation costs its size, 8 bytes, and the way to the next multiple of 16.
+        let allocated = |bytes: usize| (bytes + 8).next_multiple_of(16);
+        let entry = size_of::<(Box<str>, Box<[Slot]>)>() + 1;
+        // The map doubles at 7/8: right after, 16/7 places an entry.
+        let bytes = (entry * 16).div_ceil(7) + allocated(id.len()) + allocated(size_of_val(&**slots));
+        assert!(bytes <= 300, "{bytes}");
+        assert!(bytes + size_of::<Slot>() <= 300, "{bytes} with yesterday's budget besides");
+    }
+
+    #[test]
+    fn states_of_one_name_in_different_scopes_are_apart() {
+        let mut part = Part::default();
+        let app = ScopeKey { scope: Scope::App, owner: "x".into() };
+        part.put(&app, LimitName::Spend(Period::Day), budget(1, 0), None, NOW);
+        assert_eq!(part.get(&customer("x"), LimitName::Spend(Period::Day)), None);
+        assert_eq!(part.get(&app, LimitName::Spend(Period::Week)), None);
+        assert_eq!(part.get(&app, LimitName::Spend(Period::Day)), Some(budget(1, 0)));
+    }
+
+    #[test]
+    fn a_rule_of_another_kind_starts_afresh() {
+        let mut part = Part::default();
+        let (bucket, rule) = bucket_rule();
+        let scope = customer("c");
+        part.put(&scope, LimitName::Rpm, State::Bucket(bucket.advance(None, NOW)), rule, NOW);
+        part.put(&scope, LimitName::Rpm, State::Window(Box::default()), None, NOW);
+        assert_eq!(part.get(&scope, LimitName::Rpm), Some(State::Window(Box::default())));
+        assert_eq!(part.owners["c"].len(), 1);
+    }
+
+    #[test]
+    fn only_what_says_nothing_is_swept() {
+        let day = LimitName::Spend(Period::Day);
+        let mut part = Part::default();
+        let (bucket, rule) = bucket_rule();
+        let today = NOW.secs();
+        part.put(&customer("idle"), LimitName::Rpm, State::Bucket(bucket.advance(None, NOW)), rule, NOW);
+        part.put(&customer("spent"), day, budget(today, 0), None, NOW);
+        part.put(&customer("in flight"), day, budget(today, 5), None, NOW);
+        let later = NOW.plus(3 * 86_400_000_000);
+        assert_eq!((part.sweep(NOW.plus(3_600_000_000), true), part.len()), (vec![], 3), "an hour is not too long");
+        assert_eq!((part.sweep(later, false), part.len()), (vec![], 2), "balances stay");
+        assert_eq!((part.sweep(later, true), part.len()), (vec![], 2), "once a minute");
+        let gone = BalanceKey { scope: customer("spent"), limit: day, period: today };
+        assert_eq!((part.sweep(later.plus(60_000_000), true), part.len()), (vec![gone], 1));
+        assert_eq!(part.get(&customer("in flight"), day), Some(budget(today, 5)));
+    }
+
+    #[test]
+    fn a_bucket_in_deep_debt_outlives_the_hour() {
+        let mut part = Part::default();
+        let (bucket, rule) = bucket_rule();
+        let state = State::Bucket(BucketState { level: -600 * bucket.unit().cast_signed(), at: NOW, unit: bucket.unit() });
+        part.put(&customer("debtor"), LimitName::Rpm, state.clone(), rule, NOW);
+        part.sweep(NOW.plus(7_000_000_000), true);
+        assert_eq!(part.get(&customer("debtor"), LimitName::Rpm), Some(state), "full again only after 122 minutes");
+        part.sweep(NOW.plus(7_400_000_000), true);
+        assert_eq!(part.len(), 0);
+    }
+}

@@ -1,0 +1,154 @@
+//! The settlement queue: off the reply's path, bounded, tracked to the end.
+//!
+//! A place is taken at admission, so that a settlement never has to wait for one: it can be handed over from a `Drop`. Memory is bounded
+//! because places are. Settlements go to the ledger in the order in which they ended, many at once; when the ledger fails they are kept
+//! and repeated, which is safe because a settlement is an upsert.
+
+use super::{Ledger, StoreError};
+use crate::limit::Settlement;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+
+/// Settlements in one call to the ledger.
+const BATCH: usize = 128;
+/// Between the first failure and the next attempt; doubles up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Takes settlements and sees that the ledger gets every one of them.
+pub struct Settler {
+    queue: mpsc::Sender<Queued>,
+    counters: Arc<Counters>,
+}
+
+/// A place in the queue. Dropped unused it is given back.
+pub struct SettlePlace {
+    place: mpsc::OwnedPermit<Queued>,
+    outstanding: Outstanding,
+}
+
+/// What the queue has done so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SettlerStatus {
+    /// Places taken whose settlement is not in the ledger yet.
+    pub outstanding: usize,
+    /// Settlements in the ledger.
+    pub settled: u64,
+    /// Calls to the ledger that failed and were repeated.
+    pub retries: u64,
+}
+
+struct Counters {
+    outstanding: watch::Sender<usize>,
+    settled: AtomicU64,
+    retries: AtomicU64,
+}
+
+/// Counts as outstanding while it exists.
+struct Outstanding(Arc<Counters>);
+
+impl Drop for Outstanding {
+    fn drop(&mut self) {
+        self.0.outstanding.send_modify(|n| *n -= 1);
+    }
+}
+
+struct Queued {
+    settlement: Settlement,
+    /// Ends with the queued settlement.
+    outstanding: Outstanding,
+}
+
+// === impl Settler ===
+
+impl Settler {
+    /// Starts the task that settles; it ends when the settler and all places are gone and everything is settled. At most `capacity`
+    /// places (at least one) are taken at once.
+    #[must_use]
+    pub fn start(ledger: Arc<dyn Ledger>, capacity: usize) -> Self {
+        let (queue, settlements) = mpsc::channel(capacity.max(1));
+        let counters =
+            Arc::new(Counters { outstanding: watch::Sender::new(0), settled: AtomicU64::new(0), retries: AtomicU64::new(0) });
+        tokio::spawn(run(ledger, settlements, Arc::clone(&counters)));
+        Self { queue, counters }
+    }
+
+    /// Takes a place, waiting for one if need be.
+    ///
+    /// # Errors
+    /// When the queue has ended, which only happens when its runtime is shutting down.
+    pub async fn place(&self) -> Result<SettlePlace, StoreError> {
+        let ended = |_| StoreError::Failed("the settlement queue has ended".into());
+        let place = self.queue.clone().reserve_owned().await.map_err(ended)?;
+        Ok(self.track(place))
+    }
+
+    /// Takes a place if there is one.
+    #[must_use]
+    pub fn try_place(&self) -> Option<SettlePlace> {
+        let place = self.queue.clone().try_reserve_owned().ok()?;
+        Some(self.track(place))
+    }
+
+    fn track(&self, place: mpsc::OwnedPermit<Queued>) -> SettlePlace {
+        self.counters.outstanding.send_modify(|n| *n += 1);
+        SettlePlace { place, outstanding: Outstanding(Arc::clone(&self.counters)) }
+    }
+
+    /// Waits until every place taken is settled or given back, at most `deadline`. Gives how many are left.
+    pub async fn drain(&self, deadline: Duration) -> usize {
+        let mut outstanding = self.counters.outstanding.subscribe();
+        // The sender lives as long as `self`, so the wait ends only with the condition or the deadline.
+        let _ = tokio::time::timeout(deadline, outstanding.wait_for(|n| *n == 0)).await;
+        *self.counters.outstanding.borrow()
+    }
+
+    /// What the queue has done so far.
+    #[must_use]
+    pub fn status(&self) -> SettlerStatus {
+        let Counters { outstanding, settled, retries } = &*self.counters;
+        SettlerStatus {
+            outstanding: *outstanding.borrow(),
+            settled: settled.load(Ordering::Relaxed),
+            retries: retries.load(Ordering::Relaxed),
+        }
+    }
+}
+
+// === impl SettlePlace ===
+
+impl SettlePlace {
+    /// Hands a settlement over. Never waits.
+    pub fn settle(self, settlement: Settlement) {
+        let Self { place, outstanding } = self;
+        place.send(Queued { settlement, outstanding });
+    }
+}
+
+async fn run(ledger: Arc<dyn Ledger>, mut settlements: mpsc::Receiver<Queued>, counters: Arc<Counters>) {
+    let mut queued = Vec::with_capacity(BATCH);
+    while settlements.recv_many(&mut queued, BATCH).await > 0 {
+        let (batch, outstanding): (Vec<_>, Vec<_>) = queued.drain(..).map(|q| (q.settlement, q.outstanding)).unzip();
+        settle(&*ledger, &batch, &counters).await;
+        counters.settled.fetch_add(batch.len() as u64, Ordering::Relaxed);
+        drop(outstanding);
+    }
+}
+
+/// Settles a batch, however long it takes.
+async fn settle(ledger: &dyn Ledger, batch: &[Settlement], counters: &Counters) {
+    let mut pause = FIRST_PAUSE;
+    while let Err(error) = ledger.settle(batch, None).await {
+        if pause == FIRST_PAUSE {
+            tracing::warn!(%error, settlements = batch.len(), "the store does not take settlements; they are kept and repeated");
+        }
+        counters.retries.fetch_add(1, Ordering::Relaxed);
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;
