@@ -12,8 +12,10 @@ mod listed;
 mod litellm;
 mod price;
 mod table;
+mod worst;
 
 pub use listed::{Listed, ListedRates, ListedTier, PriceError};
 pub use litellm::{PriceFileError, Warning};
-pub use price::{Asked, CacheWrites, Gaps, LongContext, Price, Rates, Worst};
+pub use price::{Gaps, LongContext, Price, Rates};
 pub use table::PriceTable;
+pub use worst::{Asked, CacheWrites, Worst};

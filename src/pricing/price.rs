@@ -1,7 +1,6 @@
-//! The price of one model, the cost of one request, and the worst it can cost before it is sent.
+//! The price of one model and the cost of one request.
 
 use crate::domain::{NanoUsd, Rate};
-use crate::limit::Elastic;
 use crate::wire::Usage;
 use jiff::civil::Date;
 
@@ -57,68 +56,6 @@ pub struct Price {
     pub max_output_tokens: Option<u64>,
     /// The day the provider retires the model.
     pub deprecation_date: Option<Date>,
-}
-
-/// Which prompt cache writes a request can cause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CacheWrites {
-    /// None: an Anthropic request without `cache_control`.
-    No,
-    /// At the short lifetime. OpenAI writes on its own accord, so this is the least to assume there.
-    Short,
-    /// At the long lifetime, or unknown.
-    Long,
-}
-
-/// What is known of a request before it is sent, for its worst case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked<'a> {
-    /// An upper bound of the input tokens.
-    pub input: u64,
-    /// `service_tier` of the request.
-    pub tier: Option<&'a str>,
-    /// Which cache writes it can cause.
-    pub cache_writes: CacheWrites,
-    /// Whether it may carry audio.
-    pub audio_input: bool,
-    /// Whether it may be answered in audio.
-    pub audio_output: bool,
-    /// How many choices it asks for (`n`); each may be as long as the output cap.
-    pub choices: u64,
-    /// The most web searches it may cause.
-    pub web_searches: u64,
-}
-
-impl<'a> Asked<'a> {
-    /// A request of which only a bound of the input and the asked service tier are known: everything else at its dearest.
-    #[must_use]
-    pub const fn new(input: u64, tier: Option<&'a str>) -> Self {
-        Self { input, tier, cache_writes: CacheWrites::Long, audio_input: true, audio_output: true, choices: 1, web_searches: 0 }
-    }
-}
-
-/// The most a request can cost: `fixed_pico + cap x per_output_token_pico` pico-dollars at an output cap of `cap` tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Worst {
-    /// Pico-dollars that do not depend on the output cap.
-    pub fixed_pico: u128,
-    /// Pico-dollars per token of the output cap, all choices together.
-    pub per_output_token_pico: u128,
-}
-
-impl Worst {
-    /// The dollar claim at this output cap.
-    #[must_use]
-    pub fn at(&self, cap: u64) -> NanoUsd {
-        let output = self.per_output_token_pico.saturating_mul(u128::from(cap));
-        NanoUsd::from_pico_ceil(self.fixed_pico.saturating_add(output))
-    }
-
-    /// How the claim may shrink with the output cap; `None` when there is nothing to shrink or the numbers are too large.
-    #[must_use]
-    pub fn elastic(&self, wanted: u64, floor: u64) -> Option<Elastic> {
-        Elastic::new(self.fixed_pico, self.per_output_token_pico, wanted, floor)
-    }
 }
 
 /// What of a reply has no price of its own. To be counted and logged: the cost is then a guess, if a careful one.
@@ -178,37 +115,6 @@ impl Price {
         }
     }
 
-    /// The most a request can cost.
-    ///
-    /// All input at the dearest input rate that could apply: a cache write where the model has a rate for it, every long-context
-    /// step the input bound lies above, the asked service tier as well as the standard one (a provider may fall back to it). A tier
-    /// without a price counts at the dearest rates, though such a request is normally refused before (see [`Price::has_tier`]).
-    #[must_use]
-    pub fn worst(&self, asked: &Asked<'_>) -> Worst {
-        let asked_schedule = self.schedule(asked.tier);
-        let candidates = self.schedules().filter(|schedule| {
-            std::ptr::eq(*schedule, &raw const self.standard) || asked_schedule.is_none_or(|s| std::ptr::eq(s, *schedule))
-        });
-        let rates = candidates.flat_map(|schedule| schedule.up_to(asked.input)).fold(Rates::FREE, |a, b| a.dearer(*b));
-        let mut input = rates.input.max(rates.cached_input);
-        match asked.cache_writes {
-            CacheWrites::No => {}
-            CacheWrites::Short => input = input.max(rates.cache_write),
-            CacheWrites::Long => input = input.max(rates.cache_write).max(rates.cache_write_long),
-        }
-        if asked.audio_input {
-            input = input.max(rates.audio_input);
-        }
-        let mut output = rates.output.max(rates.reasoning);
-        if asked.audio_output {
-            output = output.max(rates.audio_output);
-        }
-        Worst {
-            fixed_pico: input.times(asked.input).saturating_add(self.searches(asked.web_searches)),
-            per_output_token_pico: output.times(asked.choices),
-        }
-    }
-
     /// Whether a service tier that a request asks for has a price. `auto`, `default`, `standard` and `standard_only` always do.
     #[must_use]
     pub fn has_tier(&self, tier: &str) -> bool {
@@ -237,12 +143,12 @@ impl Price {
         self.standard == other.standard && self.tiers == other.tiers && self.web_search == other.web_search
     }
 
-    fn schedules(&self) -> impl Iterator<Item = &Schedule> {
+    pub(super) fn schedules(&self) -> impl Iterator<Item = &Schedule> {
         std::iter::once(&self.standard).chain(self.tiers.iter().map(|(_, schedule)| schedule))
     }
 
     /// The schedule of a tier, under the names both providers use.
-    fn schedule(&self, tier: Option<&str>) -> Option<&Schedule> {
+    pub(super) fn schedule(&self, tier: Option<&str>) -> Option<&Schedule> {
         let named = |name: &str| self.tiers.iter().find(|(tier, _)| **tier == *name).map(|(_, schedule)| schedule);
         match tier {
             None | Some("" | "auto" | "default" | "standard" | "standard_only") => Some(&self.standard),
@@ -252,7 +158,7 @@ impl Price {
         }
     }
 
-    fn searches(&self, count: u64) -> u128 {
+    pub(super) fn searches(&self, count: u64) -> u128 {
         self.web_search.map_or(0, |each| u128::from(each.get()) * 1_000 * u128::from(count))
     }
 }
@@ -266,7 +172,7 @@ impl Schedule {
     }
 
     /// The rates for every input of at most this many tokens.
-    fn up_to(&self, input: u64) -> impl Iterator<Item = &Rates> {
+    pub(super) fn up_to(&self, input: u64) -> impl Iterator<Item = &Rates> {
         let long = self.long.iter().filter(move |long| input > long.above).map(|long| &long.rates);
         std::iter::once(&self.base).chain(long)
     }
@@ -276,7 +182,7 @@ impl Schedule {
 
 impl Rates {
     /// Nothing costs anything.
-    const FREE: Self = Self {
+    pub(super) const FREE: Self = Self {
         input: Rate::ZERO,
         cached_input: Rate::ZERO,
         cache_write: Rate::ZERO,
@@ -289,7 +195,7 @@ impl Rates {
 
     /// Bucket by bucket the dearer of two.
     #[must_use]
-    fn dearer(self, other: Self) -> Self {
+    pub(super) fn dearer(self, other: Self) -> Self {
         Self {
             input: self.input.max(other.input),
             cached_input: self.cached_input.max(other.cached_input),

@@ -1,5 +1,5 @@
 use super::*;
-use crate::pricing::{Listed, ListedRates, ListedTier, PriceTable};
+use crate::pricing::{Asked, CacheWrites, Listed, ListedRates, ListedTier, PriceTable, Worst};
 
 /// `(input, cached, write, long write, output)` in USD per million tokens; empty = not stated.
 fn listed([input, cached_input, cache_write, cache_write_long, output]: [&str; 5]) -> ListedRates {
