@@ -27,6 +27,8 @@ pub struct Account {
     plan: Arc<str>,
     price: Option<Arc<Price>>,
     asked_tier: Option<String>,
+    /// Whether the prompt goes on with context that only the provider has: nothing to learn from then.
+    stored_context: bool,
     input: InputCount,
     cap: u64,
     choices: u64,
@@ -52,6 +54,7 @@ impl Account {
             plan: call.who.customer.plan.name.clone(),
             price: call.target.price.clone(),
             asked_tier: call.request.as_ref().and_then(|request| request.service_tier.clone()),
+            stored_context: call.request.as_ref().is_some_and(|request| request.features.stored_context),
             input: call.input,
             cap: call.output.cap,
             choices: call.output.choices.max(1),
@@ -59,21 +62,16 @@ impl Account {
         }
     }
 
-    /// An attempt is made: from now on its request is spent.
+    /// An attempt is made. Should the client leave before there is an answer, the prompt is charged.
     pub fn attempt(&mut self) {
         self.attempted = true;
-        if let Some(reservation) = &mut self.reservation {
-            reservation.attempted();
-        }
         self.record.note(|facts| facts.attempts += 1);
     }
 
     /// The provider was never reached: everything is given back, the request too.
     pub fn unreached(mut self) {
         self.attempted = false;
-        if let Some(reservation) = self.reservation.take() {
-            reservation.release();
-        }
+        self.reservation = None; // never attempted, so dropping it gives everything back
     }
 
     /// The provider was reached and gave no answer, or an error: the request stays spent, tokens and dollars go back.
@@ -133,8 +131,10 @@ impl Account {
             return;
         }
         self.gateway.expected.learn(&self.model, &self.plan, self.cap, usage.total_output() / self.choices);
-        self.gateway.estimator.learn(&self.model, self.input.raw, usage.input());
-        let factor = self.gateway.estimator.factor_permille(&self.model);
+        if !self.stored_context {
+            self.gateway.estimator.learn(&self.model, self.api, &self.input, usage.input());
+        }
+        let factor = self.gateway.estimator.factor_permille(&self.model, self.api);
         self.gateway.metrics.factor.get_or_create(&ModelLabels { model: Name(self.model.clone()) }).set(i64::from(factor));
     }
 

@@ -6,8 +6,7 @@
 use super::call::{Call, Rejected, Reply};
 use super::customer_rate;
 use super::gateway::Gateway;
-use super::token_rate::split_ceiling;
-use crate::limit::{Admission, Decision, Outcome, Refusal};
+use crate::limit::{Admission, Claim, Decision, Refusal};
 use crate::reply::{self, Rejection, Standing};
 use crate::store::StoreError;
 use crate::store::reservation::Reservation;
@@ -82,7 +81,7 @@ where
 async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<Rejected>> {
     let place = gateway.settler.try_place().ok_or(Rejection::Overloaded { retry_in: Duration::from_secs(1) })?;
     let elastic = call.worst.and_then(|worst| worst.elastic(call.output.cap, call.output.floor));
-    let mut admission = Admission {
+    let admission = Admission {
         reservation: gateway.reservation_id(),
         customer: call.who.customer.scope.clone(),
         claims: std::mem::take(&mut call.who.claims),
@@ -100,34 +99,18 @@ async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<
         call.edits.output_cap = Some(granted);
         call.who.record.note(|facts| facts.output_cap = granted);
     }
-    let (claims, verdicts) = (std::mem::take(&mut admission.claims), &decision.verdicts);
-    let deferred = decision.deferred();
-    let mut later = Vec::new();
-    let mut taken = Vec::with_capacity(claims.len());
-    let mut booked = Vec::with_capacity(claims.len());
-    for (mut claim, verdict) in claims.into_iter().zip(verdicts) {
-        if verdict.outcome == Outcome::Deferred {
-            later.push(claim);
-            continue;
-        }
-        if let (Some(granted), Some(elastic), crate::limit::Measure::Money) = (decision.granted, &elastic, claim.measure) {
-            claim.amount = elastic.cost(granted).get();
-        }
-        taken.push(claim);
-        booked.push(verdict.booked);
-    }
     // From here on dropping the future gives everything back: a caller that leaves the line gives up its place.
-    let mut reservation = Reservation::new(admission.reservation, admission.customer.clone(), taken, booked, place);
+    let (id, customer) = (admission.reservation, admission.customer.clone());
+    let mut reservation = Reservation::new(id, customer, &admission.claims, elastic.as_ref(), &decision, place);
     wait(call, decision.start_in).await;
-    if deferred {
+    if decision.deferred() {
+        let later = admission.claims.into_iter().filter(Claim::is_ceiling).collect();
         let second = Admission { claims: later, elastic: None, ..admission };
         let decision = ask(gateway, &second).await?;
         if !decision.admitted {
             return Err(refused(gateway, call, &second, &decision, standing));
         }
-        let (own, ceiling) = split_ceiling(second.claims);
-        debug_assert!(own.is_empty(), "only the ceiling is deferred");
-        reservation.extend(ceiling, decision.verdicts.iter().map(|verdict| verdict.booked));
+        reservation.extend(&second.claims, None, &decision);
         wait(call, decision.start_in).await;
     }
     call.who.record.note(|facts| facts.admitted = Some(call.who.record.elapsed()));

@@ -11,7 +11,7 @@ use crate::telemetry::metrics::{Name, UpstreamLabels};
 use crate::upstream::body::{MeteredBody, Treatment};
 use crate::upstream::{NoReply, Outgoing, ProviderReply, headers};
 use crate::wire::edit::Edits;
-use crate::wire::error::UpstreamError;
+use crate::wire::error;
 use crate::wire::meter::{Meter, MeterOptions};
 use axum::body::Body;
 use bytes::Bytes;
@@ -119,7 +119,7 @@ async fn without_usage(
 ) -> Result<(ProviderReply, bool), NoReply> {
     let (head, body) = reply.into_parts();
     let bytes = Limited::new(body, ERROR_BODY).collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-    let error = UpstreamError::read(&bytes);
+    let error = error::read(call.who.api.dialect(), head.status.as_u16(), &bytes);
     if !error.names_field("stream_options") {
         return Ok((http::Response::from_parts(head, bytes.into()), true));
     }
@@ -149,7 +149,7 @@ fn pass_on(call: &Call, reply: ProviderReply, account: Account, hides_usage: boo
     let api = call.who.api;
     let hides_usage = hides_usage && head.status.is_success();
     let (estimator, model) = (gateway.estimator.clone(), call.target.model.clone());
-    let count = Box::new(move |text: &str| estimator.count_text(&model, text));
+    let count = Box::new(move |text: &str| estimator.count_text(&model, api, text));
     let meter = Meter::for_reply(MeterOptions { api, hide_usage_chunk: hides_usage }, content_type, count);
     let reads_on = !call.streams() || call.target.upstream.drain_on_abort;
     let treatment = Treatment {

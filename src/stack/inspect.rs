@@ -12,7 +12,7 @@ use crate::pricing::{Asked, CacheWrites, Worst};
 use crate::reply::Rejection;
 use crate::wire::Api;
 use crate::wire::edit::Edits;
-use crate::wire::request::{self, Request};
+use crate::wire::request::{self, Request, Segment};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ async fn inspect(mut who: Identified, gateway: &Arc<Gateway>) -> Result<Call, Re
         Payload::Read(bytes) => bytes,
         Payload::Incoming(incoming) => body::read(incoming, &who.head.headers, &policy.server).await?,
     };
-    let request = request::parse(who.api, &body)?;
+    let request = request::parse(who.api, &body).map_err(Rejection::from)?;
     if !who.app.models.is_empty() && !who.app.models.iter().any(|pattern| matches(pattern, &request.model)) {
         return Err(Rejection::ModelNotAllowed { model: request.model });
     }
@@ -145,31 +145,34 @@ fn check_features(request: &Request, target: &Target, who: &Identified) -> Resul
         && unbounded.server_tools.is_none()
         && target.price.is_some()
     {
-        return Err(Rejection::UnboundedFeature { feature: format!("the server-side tool {tool}").into() });
+        return Err(Rejection::UnboundedFeature { feature: format!("the server-side tool {}", tool.as_str()).into() });
     }
-    if let (Some(tier), Some(price)) = (&request.service_tier, &target.price)
-        && !price.has_tier(tier)
-    {
-        return Err(Rejection::ServiceTierNotPriced { tier: tier.clone(), model: request.model.clone() });
+    let Some(price) = &target.price else { return Ok(()) };
+    // Fast mode and a bound region cost a multiple as a service tier does; without a price for it nobody knows which.
+    let dearer = [&request.service_tier, &features.speed, &features.inference_geo];
+    match dearer.into_iter().flatten().find(|tier| !price.has_tier(tier)) {
+        Some(tier) => Err(Rejection::ServiceTierNotPriced { tier: tier.clone(), model: request.model.clone() }),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// The most the call can cost, apart from what settlement alone can know.
 fn worst_of(call: &Call, request: &Request) -> Option<Worst> {
     let price = call.target.price.as_ref()?;
     let features = &request.features;
+    // A word of the prompt may look like one of these fields: then the bound is a little high, never low.
+    let mentions = |field: &str| memchr::memmem::find(&call.body, field.as_bytes()).is_some();
     let cache_writes = match call.who.api {
-        Api::Messages if features.cache_control => CacheWrites::Long,
+        Api::Messages if mentions("cache_control") => CacheWrites::Long,
         Api::Messages | Api::Embeddings | Api::Completions => CacheWrites::No,
-        _ if features.long_cache => CacheWrites::Long,
+        _ if mentions("prompt_cache_retention") => CacheWrites::Long,
         _ => CacheWrites::Short,
     };
     let mut worst = price.worst(&Asked {
         input: call.input.upper,
         tier: request.service_tier.as_deref(),
         cache_writes,
-        audio_input: features.audio_input,
+        audio_input: mentions("input_audio"),
         audio_output: features.audio_output,
         choices: call.output.choices,
         web_searches: 0,
@@ -196,18 +199,20 @@ fn check_thinking(request: &Request, cap: u64) -> Result<(), Rejection> {
 /// Counts the prompt, here when it is quick, on a blocking thread when it is long.
 async fn count(call: &Call, request: &Request, gateway: &Arc<Gateway>) -> Result<InputCount, Rejection> {
     let api = call.who.api;
-    let pieces: Vec<Piece<'_>> = request.pieces(&call.body).collect();
-    if let Some(count) = gateway.estimator.count_if_quick(&request.model, api, &pieces)? {
+    let quick = gateway.estimator.count_if_quick(&request.model, api, &pieces(&request.segments, &call.body));
+    if let Some(count) = quick {
         return Ok(count);
     }
     let _place = gateway.long_counts.acquire().await.map_err(|_| Rejection::Internal)?;
-    let (gateway, body, model) = (gateway.clone(), call.body.clone(), request.model.clone());
+    let (estimator, body, model) = (gateway.estimator.clone(), call.body.clone(), request.model.clone());
     let segments = request.segments.clone();
-    let counted = tokio::task::spawn_blocking(move || {
-        let pieces: Vec<Piece<'_>> = segments.iter().map(|segment| segment.piece(&body)).collect();
-        gateway.estimator.count(&model, api, &pieces)
-    });
-    Ok(counted.await.map_err(|_| Rejection::Internal)??)
+    let counted = tokio::task::spawn_blocking(move || estimator.count(&model, api, &pieces(&segments, &body)));
+    let counted = counted.await.map_err(|_| Rejection::Internal)?;
+    counted.map_err(|error| Rejection::Body { code: "invalid_json", param: None, message: format!("{error}.").into() })
+}
+
+fn pieces<'a>(segments: &[Segment], body: &'a Bytes) -> Vec<Piece<'a>> {
+    segments.iter().map(|segment| Piece { kind: segment.kind, json: &body[segment.range.clone()] }).collect()
 }
 
 /// What the provider learns of the customer's id.

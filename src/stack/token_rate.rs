@@ -122,9 +122,3 @@ fn asked(limit: &Limit, call: &Call, counts: Counts) -> u64 {
         (Measure::Tokens | Measure::Money, _) => tokens(limit, input, call.output.expected),
     }
 }
-
-/// The claims on the ceiling alone: what a further attempt, or a start after a wait, claims once more.
-#[must_use]
-pub fn split_ceiling(claims: Vec<Claim>) -> (Vec<Claim>, Vec<Claim>) {
-    claims.into_iter().partition(|claim| !claim.is_ceiling())
-}

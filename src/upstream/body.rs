@@ -234,6 +234,6 @@ fn error_event(treatment: &Treatment, broke: Broke) -> Bytes {
         extra: serde_json::Map::new(),
     };
     let mut bytes = b"\n\n".to_vec();
-    bytes.extend_from_slice(&render_event(treatment.api, &body));
+    bytes.extend_from_slice(&render_event(treatment.api, &body, sequence));
     bytes.into()
 }
