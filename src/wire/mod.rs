@@ -1,9 +1,13 @@
 //! The providers' formats: what a request asks for, what a reply used, how an error looks. No limits in here.
 
 pub mod api;
+pub mod delivered;
 pub mod edit;
 pub mod error;
+pub mod meter;
+pub(crate) mod pick;
 pub mod request;
+pub mod sse;
 pub mod usage;
 
 pub use api::{Api, Dialect};

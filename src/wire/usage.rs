@@ -1,5 +1,10 @@
 //! What a reply used, in the same buckets for every provider.
 
+pub mod number;
+pub mod record;
+
+pub use record::{Record, Shape};
+
 /// Tokens of one request, in buckets that are priced separately and never overlap (except [`Usage::reasoning`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
