@@ -61,7 +61,7 @@ pub async fn open(store: &StoreKind, clock: Arc<SystemClock>) -> Result<Arc<dyn 
         StoreKind::Embedded { path } => Arc::new(EmbeddedLedger::open(path, clock, LostHold::Charge)?),
         StoreKind::Redis { urls, deadline } => {
             let urls: Vec<&str> = urls.iter().map(crate::config::policy::Secret::expose).collect();
-            Arc::new(RedisLedger::connect(&urls, *deadline).await?)
+            Arc::new(RedisLedger::connect(&urls, *deadline)?)
         }
     })
 }

@@ -8,3 +8,23 @@ pub mod lines;
 pub mod provider;
 
 pub use provider::{Provider, ProviderOptions};
+
+use crate::estimate::{Estimator, Piece};
+use crate::wire::{Api, request};
+
+/// Counts the input of a request the way a provider would, for the usage that the stand-in reports. A body that is none of the known
+/// APIs' counts as nothing.
+#[must_use]
+pub fn count(estimator: &Estimator, model: &str, body: &[u8]) -> u64 {
+    let candidates: &[Api] = if model.starts_with("claude") {
+        &[Api::Messages, Api::CountTokens]
+    } else {
+        &[Api::Chat, Api::Responses, Api::Embeddings, Api::Completions, Api::Messages]
+    };
+    let read = candidates.iter().find_map(|api| request::parse(*api, body).ok());
+    read.map_or(0, |request| {
+        let pieces: Vec<Piece<'_>> =
+            request.segments.iter().map(|segment| Piece { kind: segment.kind, json: &body[segment.range.clone()] }).collect();
+        estimator.count(model, request.api, &pieces).map_or(0, |count| count.best)
+    })
+}

@@ -12,7 +12,6 @@ use crate::store::reservation::{Actuals, Reservation};
 use crate::telemetry::metrics::{AnomalyLabels, ModelLabels, Name};
 use crate::telemetry::{Ending, Record};
 use crate::upstream::{Broke, End};
-use crate::wire::meter::Summary;
 use crate::wire::{Api, Usage};
 use http::StatusCode;
 use std::sync::Arc;
@@ -87,18 +86,22 @@ impl Account {
         }
         let summary = &end.summary;
         let failed = summary.error.is_some();
-        match &summary.usage {
-            Some(usage) => {
-                self.learn(usage, end.broke.is_none() && !failed);
-                self.book(usage, false);
-            }
-            // An error and nothing delivered: nothing was used.
-            None if failed && delivered(summary) == 0 => self.settle(&Actuals { attempted: true, ..Actuals::default() }),
-            None => {
-                let output = delivered(summary);
-                self.book(&Usage { uncached_input: self.input.best, output, ..Usage::default() }, true);
-            }
+        // An error and nothing delivered: nothing was used.
+        if summary.usage.is_none() && failed && summary.delivered.is_empty() {
+            return self.settle(&Actuals { attempted: true, ..Actuals::default() });
         }
+        let known = summary.input_known && (summary.output_known || self.api == Api::Embeddings);
+        let mut usage = summary.usage.clone().unwrap_or_default();
+        if known {
+            self.learn(&usage, end.broke.is_none() && !failed);
+        }
+        if !summary.input_known {
+            usage.uncached_input = self.input.best;
+        }
+        if !summary.output_known && self.api.generates() {
+            usage.output = summary.delivered.tokens(|text| self.gateway.estimator.count_text(&self.model, self.api, text));
+        }
+        self.book(&usage, !known);
     }
 
     fn note_end(&self, end: &End) {
@@ -160,10 +163,6 @@ impl Account {
             reservation.settle(actuals);
         }
     }
-}
-
-fn delivered(summary: &Summary) -> u64 {
-    summary.delivered.tokens()
 }
 
 impl Drop for Account {

@@ -6,7 +6,7 @@
 use super::call::{Call, Rejected, Reply};
 use super::customer_rate;
 use super::gateway::Gateway;
-use crate::limit::{Admission, Claim, Decision, Refusal};
+use crate::limit::{Admission, Claim, Decision, Measure, Refusal, Remedy};
 use crate::reply::{self, Rejection, Standing};
 use crate::store::StoreError;
 use crate::store::reservation::Reservation;
@@ -56,10 +56,10 @@ where
         let (mut inner, gateway) = (self.inner.clone(), self.gateway.clone());
         Box::pin(async move {
             let standing = admit(&mut call, &gateway).await?;
-            let (dialect, notice) = (call.who.api.dialect(), call.who.policy.notice_percent);
+            let dialect = call.who.api.dialect();
             let cap = call.edits.output_cap;
             let with_standing = |headers: &mut http::HeaderMap| {
-                reply::rate_headers(headers, &standing, dialect, notice);
+                reply::rate_headers(headers, &standing, dialect);
                 if let Some(cap) = cap {
                     headers.insert(reply::OUTPUT_CAP, HeaderValue::from(cap));
                 }
@@ -79,7 +79,7 @@ where
 }
 
 async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<Rejected>> {
-    let place = gateway.settler.try_place().ok_or(Rejection::Overloaded { retry_in: Duration::from_secs(1) })?;
+    let place = gateway.settler.try_place().ok_or(Rejection::Overloaded { retry_in: 1_000_000 })?;
     let elastic = call.worst.and_then(|worst| worst.elastic(call.output.cap, call.output.floor));
     let admission = Admission {
         reservation: gateway.reservation_id(),
@@ -89,7 +89,7 @@ async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<
         lease: LEASE,
     };
     let decision = ask(gateway, &admission).await?;
-    let standing = Standing::new(&admission.claims, &decision);
+    let standing = Standing::of(&admission.claims, &decision, call.who.policy.notice_percent);
     if !decision.admitted {
         return Err(refused(gateway, call, &admission, &decision, standing));
     }
@@ -151,11 +151,13 @@ fn refused(gateway: &Gateway, call: &Call, admission: &Admission, decision: &Dec
     Box::new(Rejected { rejection, standing: Some(standing) })
 }
 
-/// A dollar cap that does not even afford the smallest useful answer says so, with what that would cost.
+/// A dollar cap that does not even afford the smallest useful answer says so, with both numbers.
 fn with_floor(refusal: Refusal, call: &Call, admission: &Admission) -> Rejection {
-    let floor_cost = admission.elastic.filter(|_| refusal.measure == crate::limit::Measure::Money);
-    match floor_cost {
-        Some(elastic) => Rejection::Limit(Refusal { asked: elastic.cost(call.output.floor).get(), ..refusal }),
-        None => Rejection::Limit(refusal),
+    match admission.elastic {
+        Some(elastic) if refusal.measure == Measure::Money && matches!(refusal.remedy, Remedy::NextPeriod(_)) => {
+            let room = refusal.max.saturating_sub(refusal.used);
+            Rejection::OutputFloor { affordable: elastic.affordable(room).unwrap_or(0), floor: call.output.floor, refusal }
+        }
+        _ => Rejection::Limit(refusal),
     }
 }

@@ -3,7 +3,7 @@
 use super::call::{Arrived, Authenticated, Credential, Rejected, Reply};
 use crate::config::policy::{App, Auth, Limits};
 use crate::domain::Priority;
-use crate::reply::Rejection;
+use crate::reply::{Forbidden, Rejection, Unauthenticated};
 use futures_util::future::{Either, Ready, ready};
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -74,18 +74,14 @@ fn authenticate(auth: &Auth, headers: &HeaderMap, peer: IpAddr) -> Result<(Arc<A
         Auth::Passthrough { trusted } => {
             let peer = peer.to_canonical();
             if !peer.is_loopback() && !trusted.iter().any(|net| net.contains(&peer)) {
-                return Err(Rejection::Forbidden(
-                    "This gateway forwards its callers' own provider keys and takes calls from its trusted networks only; \
-                     add yours to auth.trusted_networks."
-                        .into(),
-                ));
+                return Err(Rejection::Forbidden(Forbidden::Network));
             }
             Ok((PASSTHROUGH.clone(), Credential::Callers(name, value)))
         }
         Auth::Keys { apps } => {
             let key = value.as_bytes().strip_prefix(b"Bearer ").unwrap_or(value.as_bytes());
             let app = apps.get(blake3::hash(key.trim_ascii()).as_bytes());
-            let app = app.ok_or_else(|| Rejection::Unauthenticated("The gateway key is not known.".into()))?;
+            let app = app.ok_or(Rejection::Unauthenticated(Unauthenticated::Unknown))?;
             Ok((app.clone(), Credential::Configured))
         }
     }
@@ -98,7 +94,7 @@ fn credential(headers: &HeaderMap) -> Result<(HeaderName, HeaderValue), Rejectio
         for value in headers.get_all(&name) {
             match &found {
                 Some((first, other)) if *first == name && *other != value => {
-                    return Err(Rejection::Unauthenticated(format!("The request has two different {name} headers.").into()));
+                    return Err(Rejection::Unauthenticated(Unauthenticated::Unknown));
                 }
                 Some(_) => {}
                 None if value.as_bytes().trim_ascii().is_empty() => {}
@@ -106,8 +102,7 @@ fn credential(headers: &HeaderMap) -> Result<(HeaderName, HeaderValue), Rejectio
             }
         }
     }
-    let missing = "Send a key, as \"Authorization: Bearer ...\" or as x-api-key.";
-    found.map(|(name, value)| (name, value.clone())).ok_or_else(|| Rejection::Unauthenticated(missing.into()))
+    found.map(|(name, value)| (name, value.clone())).ok_or(Rejection::Unauthenticated(Unauthenticated::Missing))
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub async fn read(body: Body, headers: &HeaderMap, server: &Server) -> Result<By
     let encodings = encodings(headers)?;
     let announced = headers.get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse::<usize>().ok());
     if announced.is_some_and(|length| length > server.max_body) {
-        return Err(Rejection::BodyTooLarge { max: server.max_body });
+        return Err(too_large(server.max_body));
     }
     let raw = timeout(server.body_timeout, collect(body, server, announced)).await.map_err(|_| Rejection::BodyTimeout)??;
     let mut decoded = raw;
@@ -43,7 +43,7 @@ async fn collect(mut body: Body, server: &Server, announced: Option<usize>) -> R
         let Ok(data) = frame.into_data() else { continue };
         let length = whole.as_ref().map_or(first.len(), BytesMut::len) + data.len();
         if length > server.max_body {
-            return Err(Rejection::BodyTooLarge { max: server.max_body });
+            return Err(too_large(server.max_body));
         }
         // A body in one piece, which most are, is never copied.
         match &mut whole {
@@ -99,7 +99,7 @@ async fn unfold(decoder: impl AsyncRead + Unpin, max: usize) -> Result<Bytes, Re
     let mut out = Vec::new();
     let read = decoder.take(max as u64 + 1).read_to_end(&mut out).await;
     read.map_err(|_| broken("The request body does not decode as its Content-Encoding says."))?;
-    if out.len() > max { Err(Rejection::BodyTooLarge { max }) } else { Ok(out.into()) }
+    if out.len() > max { Err(too_large(max)) } else { Ok(out.into()) }
 }
 
 /// JSON in UTF-8, or no type at all.
@@ -111,6 +111,10 @@ fn check_type(headers: &HeaderMap) -> Result<(), Rejection> {
     let charset = parts.find_map(|part| part.strip_prefix("charset=")).unwrap_or("utf-8").trim_matches('"');
     let is_json = matches!(kind, "" | "application/json" | "text/json") || kind.starts_with("application/") && kind.ends_with("+json");
     if is_json && matches!(charset, "utf-8" | "utf8" | "us-ascii") { Ok(()) } else { Err(Rejection::UnsupportedMediaType) }
+}
+
+fn too_large(max: usize) -> Rejection {
+    Rejection::BodyTooLarge { max: max as u64 }
 }
 
 fn broken(message: &'static str) -> Rejection {

@@ -90,12 +90,19 @@ pub enum Payload {
 /// A request whose customer is known.
 #[derive(Debug)]
 pub struct Identified {
+    /// Whose it is.
+    pub who: Who,
+    /// The body.
+    pub payload: Payload,
+}
+
+/// Whose request it is, and what it has claimed so far.
+#[derive(Debug)]
+pub struct Who {
     /// What the route speaks.
     pub api: Api,
     /// Method, path, headers.
     pub head: Parts,
-    /// The body.
-    pub payload: Payload,
     /// The configuration it is served by.
     pub policy: Arc<Policy>,
     /// What is known of it so far.
@@ -145,8 +152,8 @@ impl Customer {
 /// A request that is parsed and counted: everything the limits and the provider need.
 #[derive(Debug)]
 pub struct Call {
-    /// Whose it is (its payload is spent).
-    pub who: Identified,
+    /// Whose it is.
+    pub who: Who,
     /// The body as it came.
     pub body: Bytes,
     /// What the body asks for; `None` for routes without a body.

@@ -14,12 +14,11 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 use tokio::time::timeout;
 use tower::{Layer, Service};
 
-/// When to come back if there is no slot: about as long as an answer takes.
-const RETRY_IN: Duration = Duration::from_secs(2);
+/// When to come back if there is no slot, microseconds: about as long as an answer takes.
+const RETRY_IN: u64 = 2_000_000;
 
 /// Bounds the concurrency of whatever it wraps.
 #[derive(Clone, Debug)]
@@ -77,7 +76,7 @@ async fn slot(call: &Call, gateway: &Gateway) -> Result<Permit, Rejection> {
             call.who.record.note(|facts| facts.waited += waited);
             permit.map_err(|_| Rejection::Overloaded { retry_in: RETRY_IN })
         }
-        Err(NoSlot::CustomerInFlight { limit }) => Err(Rejection::Concurrent { limit }),
+        Err(NoSlot::CustomerInFlight { limit, in_flight }) => Err(Rejection::Concurrent { limit, in_flight }),
         Err(NoSlot::QueueFull) => Err(Rejection::Overloaded { retry_in: RETRY_IN }),
     }
 }

@@ -45,13 +45,15 @@ where
     }
 
     fn call(&mut self, mut request: Identified) -> Self::Future {
-        for (scope, limit) in buckets(&request.customer) {
-            if let Some((refusal, standing)) = self.gateway.empty.refusal(&scope.owner, request.at) {
+        let mut claims = Vec::new();
+        for (scope, limit) in buckets(&request.who.customer) {
+            if let Some((refusal, standing)) = self.gateway.empty.refusal(&scope.owner, request.who.at) {
                 let rejected = Rejected { rejection: Rejection::Limit(refusal), standing: Some(standing) };
                 return Either::Left(ready(Err(Box::new(rejected))));
             }
-            request.claims.push(claim(scope, limit, 1));
+            claims.push(claim(scope, limit, 1));
         }
+        request.who.claims.append(&mut claims);
         Either::Right(self.inner.call(request))
     }
 }

@@ -6,7 +6,7 @@
 use super::account::Account;
 use super::call::{Call, Credential, Rejected, Reply};
 use super::gateway::Gateway;
-use crate::reply::{self, Rejection};
+use crate::reply::{self, Rejection, UpstreamFault};
 use crate::telemetry::metrics::{Name, UpstreamLabels};
 use crate::upstream::body::{MeteredBody, Treatment};
 use crate::upstream::{NoReply, Outgoing, ProviderReply, headers};
@@ -17,7 +17,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::header::CONTENT_TYPE;
-use http::{HeaderValue, StatusCode};
+use http::StatusCode;
 use http_body_util::{BodyExt, Limited};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -102,7 +102,11 @@ fn give_up(no_reply: NoReply, account: Account) -> Rejection {
         NoReply::Connect => account.unreached(),
         NoReply::Timeout | NoReply::Broken => account.failed(),
     }
-    Rejection::Upstream(no_reply)
+    Rejection::Upstream(match no_reply {
+        NoReply::Connect => UpstreamFault::Connect,
+        NoReply::Timeout => UpstreamFault::Timeout,
+        NoReply::Broken => UpstreamFault::Broken,
+    })
 }
 
 /// Some compatible servers refuse the field that makes a stream tell its usage. The client did not ask for it, so it is not their error.
@@ -142,15 +146,15 @@ fn pass_on(call: &Call, reply: ProviderReply, account: Account, hides_usage: boo
     });
     headers::downward(&mut head.headers);
     if !head.status.is_success() {
-        head.headers.insert(reply::REFUSED_BY, HeaderValue::from_static("provider"));
+        reply::mark_provider(&mut head.headers);
     }
     let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let events = content_type.map_or_else(|| call.streams(), |kind| kind.starts_with("text/event-stream"));
     let api = call.who.api;
     let hides_usage = hides_usage && head.status.is_success();
     let (estimator, model) = (gateway.estimator.clone(), call.target.model.clone());
-    let count = Box::new(move |text: &str| estimator.count_text(&model, api, text));
-    let meter = Meter::for_reply(MeterOptions { api, hide_usage_chunk: hides_usage }, content_type, count);
+    let count = Arc::new(move |text: &str| estimator.count_text(&model, api, text));
+    let meter = Meter::for_reply(MeterOptions { api, hide_usage_chunk: hides_usage, count }, content_type);
     let reads_on = !call.streams() || call.target.upstream.drain_on_abort;
     let treatment = Treatment {
         api,

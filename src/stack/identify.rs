@@ -1,15 +1,14 @@
 //! Layer 3: whose request it is. Customer, user, plan, priority and class, from headers or (where configured) the body.
 
 use super::body;
-use super::call::{Authenticated, Customer, Identified, Payload, Rejected, Reply};
+use super::call::{Authenticated, Customer, Identified, Payload, Rejected, Reply, Who};
 use crate::config::{Policy, matches};
 use crate::config::policy::{App, BodySource, Plan};
 use crate::domain::{CustomerId, Priority, UserId};
-use crate::reply::Rejection;
+use crate::reply::{Forbidden, Rejection};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -67,13 +66,13 @@ async fn identify(request: Authenticated) -> Result<Identified, Rejection> {
     let user = single(headers, &USER)?
         .map(|value| {
             UserId::parse(value.as_bytes(), policy.identity.allow_emails)
-                .map_err(|error| Rejection::InvalidCustomerId(format!("X-User-Id {error}.").into()))
+                .map_err(|error| Rejection::InvalidHeader { name: "X-User-Id", problem: error.to_string().into() })
         })
         .transpose()?;
 
     let mut payload = Payload::Incoming(arrived.body);
     let mut named = match single(headers, &CUSTOMER)? {
-        Some(value) if !value.as_bytes().trim_ascii().is_empty() => Some(parse_id(value.as_bytes(), policy, "X-Customer-Id")?),
+        Some(value) if !value.as_bytes().trim_ascii().is_empty() => Some(parse_id(value.as_bytes(), policy)?),
         _ => None,
     };
     if named.is_none() && arrived.api.has_body() && !policy.identity.body_sources.is_empty() {
@@ -86,7 +85,7 @@ async fn identify(request: Authenticated) -> Result<Identified, Rejection> {
     let customer = match named {
         Some(id) => {
             if !app.customers.is_empty() && !app.customers.iter().any(|pattern| matches(pattern, id.as_str())) {
-                return Err(Rejection::Forbidden("This gateway key may not act for this customer.".into()));
+                return Err(Rejection::Forbidden(Forbidden::Customer));
             }
             let plan = plan_of(&id, policy, &app, headers)?;
             Customer::new(id, plan, user)
@@ -113,10 +112,9 @@ async fn identify(request: Authenticated) -> Result<Identified, Rejection> {
         facts.class = class.map(Into::into);
     });
     let class = class.map(Into::into);
-    Ok(Identified {
+    let who = Who {
         api: arrived.api,
         head: arrived.head,
-        payload,
         policy: arrived.policy,
         record: arrived.record,
         at: arrived.at,
@@ -126,7 +124,8 @@ async fn identify(request: Authenticated) -> Result<Identified, Rejection> {
         priority,
         class,
         claims: Vec::with_capacity(8),
-    })
+    };
+    Ok(Identified { who, payload })
 }
 
 /// The one value of a header. The same value twice passes; two different ones are refused, since a proxy before us and the provider
@@ -135,15 +134,13 @@ fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a He
     let mut values = headers.get_all(name).iter();
     let first = values.next();
     if values.any(|other| Some(other.as_bytes().trim_ascii()) != first.map(|first| first.as_bytes().trim_ascii())) {
-        let text = format!("The request has two different {name} headers; send one.");
-        return Err(Rejection::InvalidCustomerId(text.into()));
+        return Err(Rejection::ConflictingCustomerIds);
     }
     Ok(first)
 }
 
-fn parse_id(bytes: &[u8], policy: &Policy, source: &str) -> Result<CustomerId, Rejection> {
-    CustomerId::parse(bytes, policy.identity.allow_emails)
-        .map_err(|error| Rejection::InvalidCustomerId(format!("{source} {error}.").into()))
+fn parse_id(bytes: &[u8], policy: &Policy) -> Result<CustomerId, Rejection> {
+    CustomerId::parse(bytes, policy.identity.allow_emails).map_err(Rejection::InvalidCustomerId)
 }
 
 /// The id from the first configured body field that has one. A body that does not parse is left for `inspect` to refuse.
@@ -172,20 +169,19 @@ fn id_in_body(body: &Bytes, policy: &Policy) -> Result<Option<CustomerId>, Rejec
     #[serde(untagged)]
     enum Text<'a> {
         Text(#[serde(borrow)] Cow<'a, str>),
-        Other(Value),
+        Other(serde::de::IgnoredAny),
     }
     let Ok(ids) = serde_json::from_slice::<Ids<'_>>(body) else { return Ok(None) };
     for source in &policy.identity.body_sources {
-        let (name, found) = match source {
+        let found = match source {
             BodySource::MetadataUserId => {
-                let user_id = if let Some(Metadata::Object { user_id }) = &ids.metadata { user_id.as_ref() } else { None };
-                ("metadata.user_id", user_id)
+                if let Some(Metadata::Object { user_id }) = &ids.metadata { user_id.as_ref() } else { None }
             }
-            BodySource::SafetyIdentifier => ("safety_identifier", ids.safety_identifier.as_ref()),
-            BodySource::User => ("user", ids.user.as_ref()),
+            BodySource::SafetyIdentifier => ids.safety_identifier.as_ref(),
+            BodySource::User => ids.user.as_ref(),
         };
         if let Some(Text::Text(text)) = found.filter(|found| !matches!(found, Text::Text(text) if text.trim().is_empty())) {
-            return parse_id(text.as_bytes(), policy, name).map(Some);
+            return parse_id(text.as_bytes(), policy).map(Some);
         }
     }
     Ok(None)
@@ -202,10 +198,10 @@ fn plan_of(id: &CustomerId, policy: &Policy, app: &App, headers: &HeaderMap) -> 
         if let Some(plan) = policy.plans.get(name).filter(|_| allowed) {
             return Ok(plan.clone());
         }
-        return Err(Rejection::Forbidden("This gateway key may not set this plan in X-Customer-Plan.".into()));
+        return Err(Rejection::Forbidden(Forbidden::Plan));
     }
     if !policy.identity.unknown_customers {
-        return Err(Rejection::Forbidden("This customer is not configured here, and unknown customers are refused.".into()));
+        return Err(Rejection::Forbidden(Forbidden::UnknownCustomer));
     }
     Ok(policy.identity.default_plan.clone())
 }
@@ -213,10 +209,9 @@ fn plan_of(id: &CustomerId, policy: &Policy, app: &App, headers: &HeaderMap) -> 
 /// The asked priority, never above the app's own.
 fn priority_of(headers: &HeaderMap, app: &App) -> Result<Priority, Rejection> {
     let Some(value) = single(headers, &PRIORITY)? else { return Ok(app.priority) };
-    let asked = value.to_str().ok().and_then(Priority::parse).ok_or_else(|| Rejection::Body {
-        code: "invalid_priority",
-        param: None,
-        message: "X-Priority is one of live, internal, background.".into(),
+    let asked = value.to_str().ok().and_then(Priority::parse).ok_or(Rejection::InvalidHeader {
+        name: "X-Priority",
+        problem: "is one of live, internal, background".into(),
     })?;
     Ok(asked.max(app.priority))
 }

@@ -1,7 +1,7 @@
 //! Layer 5: what is asked. Reads the body within bounds, recognises model, pool and price, counts the prompt, settles the output cap.
 
 use super::body;
-use super::call::{Call, Identified, Payload, Rejected, Reply, Target};
+use super::call::{Call, Identified, Payload, Rejected, Reply, Target, Who};
 use super::gateway::Gateway;
 use super::output::bound_output;
 use crate::config::matches;
@@ -12,7 +12,7 @@ use crate::pricing::{Asked, CacheWrites, Worst};
 use crate::reply::Rejection;
 use crate::wire::Api;
 use crate::wire::edit::Edits;
-use crate::wire::request::{self, Request, Segment};
+use crate::wire::request::{self, BodyError, Request, Segment};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
@@ -50,25 +50,26 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, who: Identified) -> Self::Future {
+    fn call(&mut self, request: Identified) -> Self::Future {
         let (mut inner, gateway) = (self.inner.clone(), self.gateway.clone());
-        Box::pin(async move { inner.call(inspect(who, &gateway).await?).await })
+        Box::pin(async move { inner.call(inspect(request, &gateway).await?).await })
     }
 }
 
-async fn inspect(mut who: Identified, gateway: &Arc<Gateway>) -> Result<Call, Rejection> {
+async fn inspect(request: Identified, gateway: &Arc<Gateway>) -> Result<Call, Rejection> {
+    let Identified { who, payload } = request;
     let policy = who.policy.clone();
     if !who.api.has_body() {
         let target = target_of(&who, "")?;
         return Ok(Call { body: Bytes::new(), request: None, ..call(who, target) });
     }
-    let body = match std::mem::replace(&mut who.payload, Payload::Read(Bytes::new())) {
+    let body = match payload {
         Payload::Read(bytes) => bytes,
         Payload::Incoming(incoming) => body::read(incoming, &who.head.headers, &policy.server).await?,
     };
-    let request = request::parse(who.api, &body).map_err(Rejection::from)?;
+    let request = request::parse(who.api, &body).map_err(|error| bad_body(&error))?;
     if !who.app.models.is_empty() && !who.app.models.iter().any(|pattern| matches(pattern, &request.model)) {
-        return Err(Rejection::ModelNotAllowed { model: request.model });
+        return Err(Rejection::ModelNotAllowed { model: request.model.into() });
     }
     let target = target_of(&who, &request.model)?;
     check_features(&request, &target, &who)?;
@@ -101,8 +102,13 @@ async fn inspect(mut who: Identified, gateway: &Arc<Gateway>) -> Result<Call, Re
     Ok(call)
 }
 
+fn bad_body(error: &BodyError) -> Rejection {
+    let param = error.param().map(|param| param.to_owned().into());
+    Rejection::Body { code: error.code(), param, message: error.to_string().into() }
+}
+
 /// A call that asks for nothing yet.
-fn call(who: Identified, target: Target) -> Call {
+fn call(who: Who, target: Target) -> Call {
     Call {
         who,
         body: Bytes::new(),
@@ -117,7 +123,7 @@ fn call(who: Identified, target: Target) -> Call {
 }
 
 /// The upstream, pool and price of a model. A free route costs nothing, whatever the model.
-fn target_of(who: &Identified, model: &str) -> Result<Target, Rejection> {
+fn target_of(who: &Who, model: &str) -> Result<Target, Rejection> {
     let policy = &who.policy;
     let dialect = who.api.dialect();
     let pool = policy.pool_of(model);
@@ -132,26 +138,26 @@ fn target_of(who: &Identified, model: &str) -> Result<Target, Rejection> {
 }
 
 /// Refuses what cannot be settled or bounded.
-fn check_features(request: &Request, target: &Target, who: &Identified) -> Result<(), Rejection> {
+fn check_features(request: &Request, target: &Target, who: &Who) -> Result<(), Rejection> {
     let features = &request.features;
     if features.background {
         return Err(Rejection::BackgroundNotSupported);
     }
     let unbounded = &who.policy.unbounded;
     if features.stored_context && unbounded.stored_context_tokens.is_none() {
-        return Err(Rejection::UnboundedFeature { feature: "stored context (previous_response_id, conversation, prompt)".into() });
+        return Err(Rejection::UnboundedFeature { param: "previous_response_id, conversation or prompt".into() });
     }
     if let Some(tool) = features.server_tools.first()
         && unbounded.server_tools.is_none()
         && target.price.is_some()
     {
-        return Err(Rejection::UnboundedFeature { feature: format!("the server-side tool {}", tool.as_str()).into() });
+        return Err(Rejection::UnboundedFeature { param: format!("tools: {}", tool.as_str()).into() });
     }
     let Some(price) = &target.price else { return Ok(()) };
     // Fast mode and a bound region cost a multiple as a service tier does; without a price for it nobody knows which.
     let dearer = [&request.service_tier, &features.speed, &features.inference_geo];
     match dearer.into_iter().flatten().find(|tier| !price.has_tier(tier)) {
-        Some(tier) => Err(Rejection::ServiceTierNotPriced { tier: tier.clone(), model: request.model.clone() }),
+        Some(tier) => Err(Rejection::ServiceTierNotPriced { tier: tier.as_str().into() }),
         None => Ok(()),
     }
 }
@@ -216,7 +222,7 @@ fn pieces<'a>(segments: &[Segment], body: &'a Bytes) -> Vec<Piece<'a>> {
 }
 
 /// What the provider learns of the customer's id.
-fn forwarded_id(who: &Identified) -> Option<String> {
+fn forwarded_id(who: &Who) -> Option<String> {
     match &who.policy.identity.forward {
         ForwardId::No => None,
         ForwardId::AsIs => Some(who.customer.id.as_str().to_owned()),

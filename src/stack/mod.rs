@@ -45,7 +45,7 @@ pub use gateway::Gateway;
 use call::{Arrived, Reply};
 use std::sync::Arc;
 use tower::util::BoxCloneSyncService;
-use tower::{Layer, ServiceBuilder};
+use tower::ServiceBuilder;
 
 /// The whole stack as one service.
 pub type Stack = BoxCloneSyncService<Arrived, Reply, std::convert::Infallible>;
@@ -63,5 +63,5 @@ pub fn build(gateway: &Arc<Gateway>) -> Stack {
         .layer(spend::SpendLayer(gateway.clone()))
         .layer(admit::AdmitLayer(gateway.clone()))
         .layer(concurrency::ConcurrencyLayer(gateway.clone()));
-    BoxCloneSyncService::new(layers.layer(forward::Forward::new(gateway.clone())))
+    BoxCloneSyncService::new(layers.service(forward::Forward::new(gateway.clone())))
 }

@@ -5,12 +5,14 @@
 
 use super::call::{Arrived, Rejected, Reply};
 use super::gateway::Gateway;
+use crate::domain::{CustomerId, RequestId};
 use crate::reply::{self, Rejection};
 use crate::telemetry::{Ending, Record};
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use http::{HeaderMap, HeaderValue};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -68,30 +70,47 @@ where
                 tracing::error!(request_id = %record.id, "a request panicked");
                 Err(Rejection::Internal.into())
             });
-            let mut reply = answered.unwrap_or_else(|rejected| answer(&record, &gateway, &rejected));
-            reply::stamp(reply.headers_mut(), record.id);
+            let mut reply = answered.unwrap_or_else(|rejected| answer(&record, &rejected));
+            stamp(reply.headers_mut(), record.id);
             record.note(|facts| facts.status = reply.status().as_u16());
             Ok(reply.map(|body| Body::new(Observed { body, line })))
         })
     }
 }
 
-fn answer(record: &Record, gateway: &Gateway, rejected: &Rejected) -> Reply {
+fn answer(record: &Record, rejected: &Rejected) -> Reply {
     record.note(|facts| {
         facts.cause = Some(rejected.rejection.cause());
-        facts.refused_by = rejected.rejection.refused_by();
+        facts.refused_by = refused_by(&rejected.rejection);
     });
     let (customer, plan) = record.read(|facts| (facts.customer.clone(), facts.plan.clone()));
-    let policy = gateway.policy.load();
     let context = reply::Context {
-        api: record.api,
-        customer: customer.as_ref().map(crate::domain::CustomerId::as_str),
+        dialect: record.api.dialect(),
+        customer: customer.as_ref().map(CustomerId::as_str),
         plan: plan.as_deref(),
         request_id: record.id,
-        notice_percent: policy.notice_percent,
-        now: gateway.clock.now(),
+        standing: rejected.standing.as_ref(),
     };
-    reply::reject(&rejected.rejection, rejected.standing.as_ref(), &context)
+    reply::reject(&rejected.rejection, &context)
+}
+
+/// The limit that refused, for log and metrics.
+const fn refused_by(rejection: &Rejection) -> Option<(&'static str, &'static str)> {
+    match rejection {
+        Rejection::Limit(refusal) | Rejection::OutputFloor { refusal, .. } => {
+            Some((refusal.scope.as_str(), refusal.limit.as_str()))
+        }
+        Rejection::Concurrent { .. } => Some(("customer", "in_flight")),
+        _ => None,
+    }
+}
+
+/// Our id of the request, on every answer.
+fn stamp(headers: &mut HeaderMap, id: RequestId) {
+    // Hexadecimal digits always make a header value.
+    if let Ok(value) = HeaderValue::try_from(id.to_string()) {
+        headers.insert(reply::REQUEST_ID, value);
+    }
 }
 
 /// Finishes the record when dropped: at the end of the body, or earlier when the client or the future is gone.

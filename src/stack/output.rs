@@ -1,6 +1,6 @@
 //! The output cap of a call: the smaller of what it asks and what its plan allows, not under what the model needs to say anything.
 
-use super::call::{Identified, Output, Target};
+use super::call::{Output, Target, Who};
 use crate::wire::Api;
 use crate::wire::request::Request;
 
@@ -18,7 +18,7 @@ const REASONING: [&str; 6] = ["o1", "o3", "o4", "gpt-5", "gpt-6", "gpt-oss"];
 
 /// The bound of a call's output. `expected` is left at the cap; experience lowers it.
 #[must_use]
-pub fn bound_output(who: &Identified, target: &Target, request: &Request) -> Output {
+pub fn bound_output(who: &Who, target: &Target, request: &Request) -> Output {
     if !who.api.generates() {
         return Output::default();
     }

@@ -5,7 +5,7 @@ use super::{Gateway, Stack};
 use crate::domain::RequestId;
 use crate::reply::{self, Rejection};
 use crate::telemetry::Record;
-use crate::wire::Api;
+use crate::wire::{Api, Dialect};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -58,8 +58,8 @@ impl Routes {
             .route("/v1/embeddings", api(Api::Embeddings))
             .route("/v1/messages", api(Api::Messages))
             .route("/v1/messages/count_tokens", api(Api::CountTokens))
-            .route("/v1/models", get(models).fallback(wrong_method))
-            .route("/v1/models/{*id}", get(models).fallback(wrong_method))
+            .route("/v1/models", get(models).fallback(only_get))
+            .route("/v1/models/{*id}", get(models).fallback(only_get))
             .route("/healthz", get(healthz))
             .route("/readyz", get(readyz))
             .route("/metrics", get(metrics))
@@ -90,21 +90,18 @@ impl Routes {
     fn refuse(&self, request: &Request, rejection: &Rejection) -> Response {
         let anthropic = request.uri().path().starts_with("/v1/messages") || request.headers().contains_key("anthropic-version");
         let context = reply::Context {
-            api: if anthropic { Api::Messages } else { Api::Chat },
+            dialect: if anthropic { Dialect::Anthropic } else { Dialect::OpenAi },
             customer: None,
             plan: None,
             request_id: RequestId::new(fastrand::u128(..)),
-            notice_percent: 0,
-            now: self.gateway.clock.now(),
+            standing: None,
         };
-        let mut response = reply::reject(rejection, None, &context);
-        reply::stamp(response.headers_mut(), context.request_id);
-        response
+        reply::reject(rejection, &context)
     }
 }
 
 fn api(api: Api) -> MethodRouter<Routes> {
-    post(move |State(routes): State<Routes>, request: Request| routes.serve(api, request)).fallback(wrong_method)
+    post(move |State(routes): State<Routes>, request: Request| routes.serve(api, request)).fallback(only_post)
 }
 
 /// The two dialects share these paths; only Anthropic's clients send a version.
@@ -114,12 +111,16 @@ async fn models(State(routes): State<Routes>, request: Request) -> Response {
 }
 
 async fn unknown(State(routes): State<Routes>, request: Request) -> Response {
-    let path = request.uri().path().chars().take(200).collect();
+    let path = request.uri().path().chars().take(200).collect::<String>().into();
     routes.refuse(&request, &Rejection::NotFound { path })
 }
 
-async fn wrong_method(State(routes): State<Routes>, request: Request) -> Response {
-    routes.refuse(&request, &Rejection::MethodNotAllowed)
+async fn only_post(State(routes): State<Routes>, request: Request) -> Response {
+    routes.refuse(&request, &Rejection::MethodNotAllowed { allow: "POST" })
+}
+
+async fn only_get(State(routes): State<Routes>, request: Request) -> Response {
+    routes.refuse(&request, &Rejection::MethodNotAllowed { allow: "GET" })
 }
 
 /// Alive: the process answers.
@@ -140,7 +141,7 @@ async fn readyz(State(routes): State<Routes>) -> Response {
 
 async fn metrics(State(routes): State<Routes>) -> Response {
     let gateway = &routes.gateway;
-    gateway.metrics.unsettled.set(i64::try_from(gateway.settler.outstanding()).unwrap_or(i64::MAX));
+    gateway.metrics.unsettled.set(i64::try_from(gateway.settler.status().outstanding).unwrap_or(i64::MAX));
     plain(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", gateway.metrics.render().into())
 }
 

@@ -55,6 +55,8 @@ pub enum NoSlot {
     CustomerInFlight {
         /// The plan's limit.
         limit: u32,
+        /// How many there are.
+        in_flight: u32,
     },
     /// The queue, or the customer's part of it, is full.
     QueueFull,
@@ -76,7 +78,7 @@ impl Slots {
         let mut state = self.0.state.lock();
         let running = state.in_flight.get(customer).copied().unwrap_or(0);
         if let Some(limit) = max_in_flight.filter(|limit| running >= *limit) {
-            return Err(NoSlot::CustomerInFlight { limit });
+            return Err(NoSlot::CustomerInFlight { limit, in_flight: running });
         }
         let permit = |slots: &Self| Permit { slots: slots.clone(), customer: customer.clone() };
         if state.free > 0 && state.queued == 0 {
@@ -331,7 +333,7 @@ mod tests {
         let slots = Slots::new(8, 8, 8);
         let ask = || slots.ask(&name("t"), Priority::Live, Some(4));
         let held: Vec<_> = (0..4).map(|_| ask().expect("within the plan")).collect();
-        assert_eq!(ask().err(), Some(NoSlot::CustomerInFlight { limit: 4 }));
+        assert_eq!(ask().err(), Some(NoSlot::CustomerInFlight { limit: 4, in_flight: 4 }));
         assert!(slots.ask(&name("v"), Priority::Live, Some(4)).is_ok());
         drop(held);
         assert!(ask().is_ok());

@@ -103,6 +103,12 @@ impl Reservation {
     }
 }
 
+impl std::fmt::Debug for Reservation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reservation").field("id", &self.settlement.reservation).finish_non_exhaustive()
+    }
+}
+
 impl Drop for Reservation {
     fn drop(&mut self) {
         if self.attempted {

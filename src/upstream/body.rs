@@ -176,7 +176,7 @@ impl<F: FnOnce(End)> Inner<F> {
             self.phase = Phase::Ended;
             return;
         }
-        self.meter.finish(&mut self.out);
+        self.meter.cut(&mut self.out);
         self.end(Some(broke));
         if self.treatment.events {
             self.out.push_back(error_event(&self.treatment, broke));
@@ -205,7 +205,7 @@ impl<F: FnOnce(End) + Send + 'static> Drop for MeteredBody<F> {
                 });
             }
             None => {
-                inner.meter.finish(&mut inner.out);
+                inner.meter.cut(&mut inner.out);
                 inner.end(Some(Broke::ClientGone));
             }
         }
@@ -234,6 +234,6 @@ fn error_event(treatment: &Treatment, broke: Broke) -> Bytes {
         extra: serde_json::Map::new(),
     };
     let mut bytes = b"\n\n".to_vec();
-    bytes.extend_from_slice(&render_event(treatment.api, &body, sequence));
+    bytes.extend_from_slice(&render_event(treatment.api, &body, 0));
     bytes.into()
 }
