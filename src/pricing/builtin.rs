@@ -1,7 +1,7 @@
 //! The built-in price table: `prices.csv`, USD per million tokens.
 //!
 //! The figures are those of LiteLLM's price file as packaged in `litellm` 1.110.2 (November 2026); they are a start, not a promise.
-//! Prices change weekly, so an operator who bills by them adds a fresh file or sets prices of their own.
+//! `gpt-4o-2024-05-13` is the one snapshot that costs other than its family and so has a row of its own. Prices change weekly, so an operator who bills by them adds a fresh file or sets prices of their own.
 
 use super::listed::{Listed, ListedRates, ListedTier};
 use crate::domain::Rate;
@@ -137,7 +137,7 @@ mod tests {
             let (model, listed) = row.expect("a readable row");
             listed.resolve().unwrap_or_else(|error| panic!("{model} {error}"));
         }
-        assert_eq!(PriceTable::builtin().len(), 72);
+        assert_eq!(PriceTable::builtin().len(), 73);
     }
 
     #[test]
@@ -145,6 +145,8 @@ mod tests {
         let table = PriceTable::builtin();
         for (model, input, cached, write, long_write, output) in [
             ("gpt-4o", 2_500_000, 1_250_000, 2_500_000, 2_500_000, 10_000_000),
+            ("gpt-4o-2024-08-06", 2_500_000, 1_250_000, 2_500_000, 2_500_000, 10_000_000),
+            ("gpt-4o-2024-05-13", 5_000_000, 5_000_000, 5_000_000, 5_000_000, 15_000_000),
             ("gpt-4o-mini", 150_000, 75_000, 150_000, 150_000, 600_000),
             ("gpt-6-luna", 100_000, 10_000, 125_000, 250_000, 500_000),
             ("claude-sonnet-4-6", 3_000_000, 300_000, 3_750_000, 6_000_000, 15_000_000),
