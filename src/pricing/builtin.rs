@@ -1,7 +1,8 @@
 //! The built-in price table: `prices.csv`, USD per million tokens.
 //!
 //! The figures are those of LiteLLM's price file as packaged in `litellm` 1.110.2 (November 2026); they are a start, not a promise.
-//! `gpt-4o-2024-05-13` is the one snapshot that costs other than its family and so has a row of its own. Prices change weekly, so an operator who bills by them adds a fresh file or sets prices of their own.
+//! Prices change weekly, so an operator who bills by them adds a fresh file or sets prices of their own. `gpt-4o-2024-05-13` is the
+//! one snapshot that costs other than its family and so has a row of its own.
 
 use super::listed::{Listed, ListedRates, ListedTier};
 use crate::domain::Rate;
