@@ -1,7 +1,8 @@
 //! The built-in price table: `prices.csv`, USD per million tokens.
 //!
 //! The figures are those of LiteLLM's price file as packaged in `litellm` 1.110.2 (November 2026); they are a start, not a promise.
-//! Prices change weekly, so an operator who bills by them adds a fresh file or sets prices of their own.
+//! Prices change weekly, so an operator who bills by them adds a fresh file or sets prices of their own. `gpt-4o-2024-05-13` is the
+//! one snapshot that costs other than its family and so has a row of its own.
 
 use super::listed::{Listed, ListedRates, ListedTier};
 use crate::domain::Rate;
@@ -62,10 +63,13 @@ fn row(line: &str) -> Result<Listed, RowError> {
     ] = fields;
     let output = if output.is_empty() && mode == "embedding" { "0" } else { output };
     let above = count("tier_above_tokens", above)?;
+    let (short, long) = (rate("cache_write", cache_write)?, rate("cache_write_long", cache_write_long)?);
+    let tier_short = rate("tier_cache_write", tier_cache_write)?;
     let step = ListedRates {
         input: rate("tier_input", tier_input)?,
         cached_input: rate("tier_cached_input", tier_cached_input)?,
-        cache_write: rate("tier_cache_write", tier_cache_write)?,
+        cache_write: tier_short,
+        cache_write_long: in_proportion(tier_short, short, long),
         output: rate("tier_output", tier_output)?,
         ..ListedRates::default()
     };
@@ -78,8 +82,8 @@ fn row(line: &str) -> Result<Listed, RowError> {
         rates: ListedRates {
             input: rate("input", input)?,
             cached_input: rate("cached_input", cached_input)?,
-            cache_write: rate("cache_write", cache_write)?,
-            cache_write_long: rate("cache_write_long", cache_write_long)?,
+            cache_write: short,
+            cache_write_long: long,
             output: rate("output", output)?,
             reasoning: None,
             audio_input: rate("audio_input", audio_input)?,
@@ -95,6 +99,13 @@ fn row(line: &str) -> Result<Listed, RowError> {
             date => Some(date.parse().map_err(|_| RowError::Date)?),
         },
     })
+}
+
+/// A long-context step's rate for long-lived cache writes, which has no column: dearer than its short-lived one by as much as below the
+/// step. That is what LiteLLM's file states for every model of the table that has both.
+fn in_proportion(step_short: Option<Rate>, short: Option<Rate>, long: Option<Rate>) -> Option<Rate> {
+    let pico = long?.times(step_short?.pico()).checked_div(u128::from(short?.pico()))?;
+    u64::try_from(pico).ok().map(Rate::from_pico)
 }
 
 /// Input tokens above which long-context rates apply: xAI's apply from the stated number on, the others' above it.
@@ -127,7 +138,7 @@ mod tests {
             let (model, listed) = row.expect("a readable row");
             listed.resolve().unwrap_or_else(|error| panic!("{model} {error}"));
         }
-        assert_eq!(PriceTable::builtin().len(), 72);
+        assert_eq!(PriceTable::builtin().len(), 73);
     }
 
     #[test]
@@ -135,6 +146,8 @@ mod tests {
         let table = PriceTable::builtin();
         for (model, input, cached, write, long_write, output) in [
             ("gpt-4o", 2_500_000, 1_250_000, 2_500_000, 2_500_000, 10_000_000),
+            ("gpt-4o-2024-08-06", 2_500_000, 1_250_000, 2_500_000, 2_500_000, 10_000_000),
+            ("gpt-4o-2024-05-13", 5_000_000, 5_000_000, 5_000_000, 5_000_000, 15_000_000),
             ("gpt-4o-mini", 150_000, 75_000, 150_000, 150_000, 600_000),
             ("gpt-6-luna", 100_000, 10_000, 125_000, 250_000, 500_000),
             ("claude-sonnet-4-6", 3_000_000, 300_000, 3_750_000, 6_000_000, 15_000_000),
@@ -149,6 +162,10 @@ mod tests {
             let picos =
                 [rates.input, rates.cached_input, rates.cache_write, rates.cache_write_long, rates.output].map(Rate::pico);
             assert_eq!(picos, [input, cached, write, long_write, output], "{model}");
+        }
+        for (model, right) in [("gpt-6-sol", 10_000_000), ("claude-haiku-5-5", 1_000_000), ("gpt-5.5", 10_000_000)] {
+            let price = table.get(model).expect("a price");
+            assert_eq!(price.long_context()[0].rates.cache_write_long.pico(), right, "{model} above its step");
         }
         let audio = table.get("gpt-audio-1.5").expect("a price");
         assert_eq!((audio.rates().audio_input.pico(), audio.rates().audio_output.pico()), (32_000_000, 64_000_000));

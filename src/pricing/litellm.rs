@@ -2,7 +2,7 @@
 //!
 //! Every entry is read on its own, and a bad one is skipped and named: the file has thousands of entries by many hands, and one slip
 //! must not cost the rest. A skipped entry means no price, which is refused, never free. Fields that are not understood (images,
-//! seconds, off-peak hours, which only make it cheaper) are ignored, and so are entries of modes that are not sold by the token.
+//! seconds, off-peak hours, which only make it cheaper) are ignored, and so are entries that are not sold by the token.
 
 use super::builtin::threshold;
 use super::decimal::{MAX_PICO_PER_TOKEN, NumberError, scaled};
@@ -111,6 +111,9 @@ fn entry(raw: &RawValue) -> Result<Entry, String> {
     collect(&mut listed, &fields, &provider)?;
     if let Some(ranges) = fields.get("tiered_pricing").and_then(|raw| parse::<Vec<Fields<'_>>>(raw)) {
         by_range(&mut listed, &ranges, &provider)?;
+    }
+    if listed.rates == ListedRates::default() {
+        return Ok(Entry::NotByToken);
     }
     if reads_only {
         listed.rates.output.get_or_insert(Rate::ZERO);

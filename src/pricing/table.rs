@@ -65,6 +65,17 @@ impl PriceTable {
         self.lookup(model).or_else(|| self.lookup(without_date(model)?))
     }
 
+    /// As [`PriceTable::get`], for a model of a known provider or host (`azure`, `groq`): its own entry (`azure/gpt-4o`) comes first,
+    /// since hosts ask different prices for a model of one name.
+    #[must_use]
+    pub fn get_at(&self, provider: &str, model: &str) -> Option<Arc<Price>> {
+        if model.len() > MAX_NAME || provider.len() > MAX_NAME {
+            return None;
+        }
+        let own = |model: &str| self.prices.get(&*format!("{provider}/{model}")).map(Arc::clone);
+        own(model).or_else(|| own(without_date(model)?)).or_else(|| self.get(model))
+    }
+
     /// How many models have a price.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -197,6 +208,25 @@ mod tests {
         ] {
             let input = table.get(asked).map(|price| price.rates().input.pico());
             assert_eq!(input, right, "{:?}", &asked[..asked.len().min(40)]);
+        }
+    }
+
+    #[test]
+    fn a_known_providers_own_price_comes_first() {
+        let table = table(&[("m", 1), ("azure/m", 2), ("a/shared", 3), ("b/shared", 4), ("groq/maker/open", 5)]);
+        for (provider, asked, right) in [
+            ("azure", "m", Some(2)),
+            ("azure", "m-2025-08-07", Some(2)),
+            ("openai", "m", Some(1)),
+            ("a", "shared", Some(3)),
+            ("b", "shared", Some(4)),
+            ("c", "shared", None),
+            ("groq", "maker/open", Some(5)),
+            ("azure", "M", None),
+            ("", "m", Some(1)),
+        ] {
+            let input = table.get_at(provider, asked).map(|price| price.rates().input.pico());
+            assert_eq!(input, right, "{provider} {asked}");
         }
     }
 

@@ -1,0 +1,23 @@
+//! What the gateway itself says to a client: refusals, and how the customer's limits stand.
+//!
+//! This is the only place that turns a cause into HTTP. Layers hand up a [`Rejection`]; [`reject`] gives it the status, the error
+//! format of the route and the headers that make the official SDKs do the right thing: wait exactly as long as it takes where
+//! waiting helps, and not retry at all where it does not. [`rate_headers`] puts the customer's own limits on every answer, in the
+//! IETF's and in the route's vendor spelling; the provider's account-level numbers never pass ([`is_account_number`]).
+
+mod body;
+mod headers;
+mod limit;
+mod message;
+mod names;
+mod rejection;
+mod response;
+mod shape;
+mod standing;
+mod text;
+
+pub use headers::{is_account_number, rate_headers};
+pub use names::{NOTICE, REFUSED_BY, REQUEST_ID};
+pub use rejection::{Forbidden, Rejection, Unauthenticated, UpstreamFault};
+pub use response::{Context, mark_provider, reject};
+pub use standing::Standing;

@@ -1,0 +1,166 @@
+//! Everything the gateway answers in place of the provider.
+
+use super::message::message;
+use crate::domain::id::IdError;
+use crate::limit::Refusal;
+use std::borrow::Cow;
+
+/// Why a request gets an answer of ours instead of the provider's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rejection {
+    /// A limit said no.
+    Limit(Refusal),
+    /// A dollar cap affords only an answer too short to be of use.
+    OutputFloor {
+        /// What the cap said, at the output cap that was asked for.
+        refusal: Refusal,
+        /// The smallest output cap worth having.
+        floor: u64,
+        /// The largest output cap that the cap affords; zero when it affords none.
+        affordable: u64,
+    },
+    /// The customer has too many requests in flight in this process.
+    Concurrent {
+        /// The plan's `max_in_flight`.
+        limit: u32,
+        /// How many there are.
+        in_flight: u32,
+    },
+    /// No slot, no place in the queue, or waited too long.
+    Overloaded {
+        /// When to come back, microseconds.
+        retry_in: u64,
+    },
+    /// The store cannot decide and the gateway's own share for such times is used up.
+    LimitsUnavailable,
+    /// The customer's id is not one.
+    InvalidCustomerId(IdError),
+    /// Two different customer ids in one request.
+    ConflictingCustomerIds,
+    /// No customer id where one is needed.
+    MissingCustomerId,
+    /// A header of ours with a value that means nothing.
+    InvalidHeader {
+        /// Which.
+        name: &'static str,
+        /// What is right instead, as the rest of a sentence that begins with the name.
+        problem: Cow<'static, str>,
+    },
+    /// Who calls is not known.
+    Unauthenticated(Unauthenticated),
+    /// Who calls may not do this.
+    Forbidden(Forbidden),
+    /// The body is not what the API takes: a 400.
+    Body {
+        /// `code` of the error.
+        code: &'static str,
+        /// The field at fault.
+        param: Option<Cow<'static, str>>,
+        /// A sentence for the developer; bounded, and without what the body said.
+        message: Cow<'static, str>,
+    },
+    /// The body is larger than `max_body`.
+    BodyTooLarge {
+        /// The largest allowed, decoded, in bytes.
+        max: u64,
+    },
+    /// The body did not arrive in time.
+    BodyTimeout,
+    /// A `Content-Encoding` that is not understood.
+    UnsupportedEncoding,
+    /// A `Content-Type` that is not JSON.
+    UnsupportedMediaType,
+    /// No such route.
+    NotFound {
+        /// The path asked for.
+        path: Box<str>,
+    },
+    /// The route exists for other methods.
+    MethodNotAllowed {
+        /// The methods it takes, as the `Allow` header lists them.
+        allow: &'static str,
+    },
+    /// The model has no price.
+    ModelNotPriced {
+        /// The model asked for.
+        model: Box<str>,
+    },
+    /// The app may not use the model.
+    ModelNotAllowed {
+        /// The model asked for.
+        model: Box<str>,
+    },
+    /// The service tier has no price.
+    ServiceTierNotPriced {
+        /// The tier asked for.
+        tier: Box<str>,
+    },
+    /// `background: true`.
+    BackgroundNotSupported,
+    /// A feature whose cost cannot be bounded.
+    UnboundedFeature {
+        /// The field that asks for it.
+        param: Cow<'static, str>,
+    },
+    /// The provider gave no answer.
+    Upstream(UpstreamFault),
+    /// A fault of ours.
+    Internal,
+}
+
+/// Why a caller is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unauthenticated {
+    /// No key.
+    Missing,
+    /// A key that is not one of ours.
+    Unknown,
+}
+
+/// What a caller may not do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forbidden {
+    /// Name this plan.
+    Plan,
+    /// Ask for this priority.
+    Priority,
+    /// Act for this customer.
+    Customer,
+    /// Be a customer that is not configured.
+    UnknownCustomer,
+    /// Call from this network.
+    Network,
+}
+
+/// How the provider failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UpstreamFault {
+    /// It could not be reached.
+    Connect,
+    /// It did not answer in time.
+    Timeout,
+    /// It broke off, or its answer is no HTTP.
+    Broken,
+}
+
+impl std::fmt::Display for Rejection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&message(self))
+    }
+}
+
+impl std::error::Error for Rejection {}
+
+impl Rejection {
+    /// The cause as a word: `code` of the error body, and the label in metrics and logs. There are only a few dozen.
+    #[must_use]
+    pub fn cause(&self) -> &'static str {
+        self.shape().code
+    }
+
+    /// The HTTP status.
+    #[must_use]
+    pub fn status(&self) -> http::StatusCode {
+        self.shape().status
+    }
+}
