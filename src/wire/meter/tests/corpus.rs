@@ -8,9 +8,9 @@ use proptest::prelude::*;
 struct Case {
     name: &'static str,
     api: Api,
-    stream: &'static str,
+    stream: String,
     /// What is left out when the usage chunk is hidden.
-    hidden: &'static str,
+    hidden: String,
     usage: Option<Usage>,
     output_known: bool,
     text: &'static str,
@@ -19,13 +19,18 @@ struct Case {
     anomalies: Anomalies,
 }
 
+/// Spells a stream out: `'` for a quote, and `<usage>` for the chunk that is hidden.
+fn spell(stream: &str) -> String {
+    stream.replace("<usage>", "data: {'choices':[],'usage':{'prompt_tokens':3,'completion_tokens':4}}").replace('\'', "\"")
+}
+
 impl Case {
-    fn chat(name: &'static str, stream: &'static str) -> Self {
+    fn chat(name: &'static str, stream: &str) -> Self {
         Self {
             name,
             api: Api::Chat,
-            stream,
-            hidden: "",
+            stream: spell(stream),
+            hidden: String::new(),
             usage: None,
             output_known: false,
             text: "",
@@ -35,7 +40,7 @@ impl Case {
         }
     }
 
-    fn of(api: Api, name: &'static str, stream: &'static str) -> Self {
+    fn of(api: Api, name: &'static str, stream: &str) -> Self {
         Self { api, ..Self::chat(name, stream) }
     }
 
@@ -47,8 +52,8 @@ impl Case {
         Self { text, ..self }
     }
 
-    fn hiding(self, hidden: &'static str) -> Self {
-        Self { hidden, ..self }
+    fn hiding(self, hidden: &str) -> Self {
+        Self { hidden: spell(hidden), ..self }
     }
 
     fn cut(self) -> Self {
@@ -132,76 +137,76 @@ fn corpus() -> Vec<Case> {
             ..Case::chat("the documented chat stream", DOCUMENTED_CHAT).hiding(DOCUMENTED_USAGE_CHUNK)
         },
         // Characters and line ends.
-        Case::chat("characters of several bytes", "data: {\"choices\":[{\"delta\":{\"content\":\"北京👍\"}}]}\n\ndata: [DONE]\n\n").text("北京👍"),
-        Case::chat("CRLF", "data: {\"choices\":[{}]}\r\n\r\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4}}\r\n\r\ndata: [DONE]\r\n\r\n")
+        Case::chat("characters of several bytes", "data: {'choices':[{'delta':{'content':'北京👍'}}]}\n\ndata: [DONE]\n\n").text("北京👍"),
+        Case::chat("CRLF", "data: {'choices':[{}]}\r\n\r\n<usage>\r\n\r\ndata: [DONE]\r\n\r\n")
             .used(3, 4)
-            .hiding("data: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4}}\r\n\r\n"),
-        Case::chat("CR", "data: {\"choices\":[{}]}\r\rdata: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4}}\r\rdata: [DONE]\r\r")
+            .hiding("<usage>\r\n\r\n"),
+        Case::chat("CR", "data: {'choices':[{}]}\r\r<usage>\r\rdata: [DONE]\r\r")
             .used(3, 4)
-            .hiding("data: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4}}\r\r"),
-        Case::chat("mixed line ends", "data: {\"choices\":[{}]}\r\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4}}\n\r\ndata: [DONE]\r\r\n")
+            .hiding("<usage>\r\r"),
+        Case::chat("mixed line ends", "data: {'choices':[{}]}\r\n\n<usage>\n\r\ndata: [DONE]\r\r\n")
             .used(3, 4)
-            .hiding("data: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4}}\n\r\n"),
+            .hiding("<usage>\n\r\n"),
         // Corners of the grammar.
-        Case::chat("no space after the colon", "data:{\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4}}\n\ndata:[DONE]\n\n").used(3, 4),
-        Case::chat("JSON over two data lines", "data: {\"choices\":[],\ndata: \"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4}}\n\ndata: [DONE]\n\n")
+        Case::chat("no space after the colon", "data:{'usage':{'prompt_tokens':3,'completion_tokens':4}}\n\ndata:[DONE]\n\n").used(3, 4),
+        Case::chat("JSON over two data lines", "data: {'choices':[],\ndata: 'usage':{'prompt_tokens':3,'completion_tokens':4}}\n\ndata: [DONE]\n\n")
             .used(3, 4)
-            .hiding("data: {\"choices\":[],\ndata: \"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4}}\n\n"),
-        Case::chat("a byte order mark", "\u{feff}data: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4}}\n\ndata: [DONE]\n\n")
+            .hiding("data: {'choices':[],\ndata: 'usage':{'prompt_tokens':3,'completion_tokens':4}}\n\n"),
+        Case::chat("a byte order mark", "\u{feff}<usage>\n\ndata: [DONE]\n\n")
             .used(3, 4)
-            .hiding("data: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4}}\n\n"),
-        Case::chat("other fields, and data before event", "retry: 5\n\nid: 1\nfoo: 1\ndata: {\"choices\":[ ], \"usage\": {\"prompt_tokens\":3,\"completion_tokens\":4}}\nevent: x\n\ndata: [DONE]\n\n")
+            .hiding("<usage>\n\n"),
+        Case::chat("other fields, and data before event", "retry: 5\n\nid: 1\nfoo: 1\ndata: {'choices':[ ], 'usage': {'prompt_tokens':3,'completion_tokens':4}}\nevent: x\n\ndata: [DONE]\n\n")
             .used(3, 4)
-            .hiding("id: 1\nfoo: 1\ndata: {\"choices\":[ ], \"usage\": {\"prompt_tokens\":3,\"completion_tokens\":4}}\nevent: x\n\n"),
-        Case::chat("comments", ": OPENROUTER PROCESSING\n\n: OPENROUTER PROCESSING\r\n\r\n:\ndata: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n: in between\n\n: before\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4}}\n\n: bye\n")
+            .hiding("id: 1\nfoo: 1\ndata: {'choices':[ ], 'usage': {'prompt_tokens':3,'completion_tokens':4}}\nevent: x\n\n"),
+        Case::chat("comments", ": OPENROUTER PROCESSING\n\n: OPENROUTER PROCESSING\r\n\r\n:\ndata: {'choices':[{'delta':{'content':'a'},'finish_reason':'stop'}]}\n: in between\n\n: before\n<usage>\n\n: bye\r\n")
             .used(3, 4)
-            .hiding("data: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4}}\n\n"),
-        Case::chat("data that is not JSON", "data: : keepalive\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata:\n\ndata: {bad json\n\ndata: 1\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":3\n\ndata: {\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4}}\n\ndata: [DONE]\n\n")
+            .hiding("<usage>\n\n"),
+        Case::chat("data that is not JSON", "data: : keepalive\n\ndata: {'choices':[{'delta':{'content':'a'}}]}\n\ndata:\n\ndata: {bad json\n\ndata: 1\n\ndata: {'choices':[],'usage':{'prompt_tokens':3\n\ndata: {'usage':{'prompt_tokens':3,'completion_tokens':4}}\n\ndata: [DONE]\n\n")
             .used(3, 4),
         // Ends.
-        Case::chat("no [DONE] after the usage", "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4}}")
+        Case::chat("no [DONE] after the usage", "data: {'choices':[{'delta':{'content':'a'},'finish_reason':'stop'}]}\n\n<usage>")
             .used(3, 4)
-            .hiding("data: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4}}"),
-        Case::chat("no usage and no [DONE]", "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":null}]}\n\ndata: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n")
+            .hiding("<usage>"),
+        Case::chat("no usage and no [DONE]", "data: {'choices':[{'delta':{'content':'a'},'finish_reason':null}]}\n\ndata: {'choices':[{'delta':{},'finish_reason':'stop'}]}\n\n")
             .text("a"),
-        Case::chat("cut in the middle", "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":null}]}\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"b")
+        Case::chat("cut in the middle", "data: {'choices':[{'delta':{'content':'a'},'finish_reason':null}]}\n\ndata: {'choices':[{'delta':{'content':'b")
             .text("a")
             .cut(),
-        Case::chat("nothing but an empty reason", "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"\"}]}\n\n").text("a").cut(),
-        Case::chat("no usage at all", "data: {\"choices\":[{\"delta\":{\"reasoning_content\":\"hm \"}}]}\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"yes\"}}]}\n\ndata: [DONE]\n\n")
+        Case::chat("nothing but an empty reason", "data: {'choices':[{'delta':{'content':'a'},'finish_reason':''}]}\n\n").text("a").cut(),
+        Case::chat("no usage at all", "data: {'choices':[{'delta':{'reasoning_content':'hm '}}]}\n\ndata: {'choices':[{'delta':{'content':'yes'}}]}\n\ndata: [DONE]\n\n")
             .text("hm yes"),
         // Where usage is.
-        Case::chat("usage null, without choices, and filter results", "data: {\"choices\":[],\"prompt_filter_results\":[{}],\"model\":\"\"}\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"a\"}}],\"usage\":null}\n\ndata: {\"choices\":[],\"usage\":null}\n\ndata: {\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4}}\n\ndata: [DONE]\n\n")
+        Case::chat("usage null, without choices, and filter results", "data: {'choices':[],'prompt_filter_results':[{}],'model':''}\n\ndata: {'choices':[{'delta':{'content':'a'}}],'usage':null}\n\ndata: {'choices':[],'usage':null}\n\ndata: {'usage':{'prompt_tokens':3,'completion_tokens':4}}\n\ndata: [DONE]\n\n")
             .used(3, 4),
-        Case::chat("usage on every chunk", "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}],\"usage\":{\"prompt_tokens\":10,\"completion_tokens\":1}}\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"b\"}}],\"usage\":{\"prompt_tokens\":10,\"completion_tokens\":4}}\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"c\"}}],\"usage\":{\"prompt_tokens\":10,\"completion_tokens\":5}}\n\ndata: {\"choices\":[{\"delta\":{}}],\"usage\":{\"prompt_tokens\":10,\"completion_tokens\":99}}\n\ndata: [DONE]\n\n")
+        Case::chat("usage on every chunk", "data: {'choices':[{'delta':{'content':'a'}}],'usage':{'prompt_tokens':10,'completion_tokens':1}}\n\ndata: {'choices':[{'delta':{'content':'b'}}],'usage':{'prompt_tokens':10,'completion_tokens':4}}\n\ndata: {'choices':[{'delta':{'content':'c'}}],'usage':{'prompt_tokens':10,'completion_tokens':5}}\n\ndata: {'choices':[{'delta':{}}],'usage':{'prompt_tokens':10,'completion_tokens':99}}\n\ndata: [DONE]\n\n")
             .used(10, 99),
         Case {
             anomalies: Anomalies { usage_decreased: 1, ..Anomalies::default() },
-            ..Case::chat("usage that decreases", "data: {\"choices\":[{}],\"usage\":{\"prompt_tokens\":10,\"completion_tokens\":9}}\n\ndata: {\"choices\":[{}],\"usage\":{\"prompt_tokens\":10,\"completion_tokens\":5}}\n\ndata: [DONE]\n\n")
+            ..Case::chat("usage that decreases", "data: {'choices':[{}],'usage':{'prompt_tokens':10,'completion_tokens':9}}\n\ndata: {'choices':[{}],'usage':{'prompt_tokens':10,'completion_tokens':5}}\n\ndata: [DONE]\n\n")
                 .used(10, 5)
         },
-        Case::chat("usage a level deeper", "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}],\"x_groq\":{\"id\":\"r\",\"usage\":{\"queue_time\":0.1,\"prompt_tokens\":3,\"completion_tokens\":4}}}\n\ndata: [DONE]\n\n")
+        Case::chat("usage a level deeper", "data: {'choices':[{'delta':{},'finish_reason':'stop'}],'x_groq':{'id':'r','usage':{'queue_time':0.1,'prompt_tokens':3,'completion_tokens':4}}}\n\ndata: [DONE]\n\n")
             .used(3, 4),
         Case {
             anomalies: Anomalies { garbage_usage: true, ..Anomalies::default() },
             usage: tokens(3, 0),
-            ..Case::chat("an output that is garbage", "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":-4}}\n\ndata: [DONE]\n\n")
-                .hiding("data: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":-4}}\n\n")
+            ..Case::chat("an output that is garbage", "data: {'choices':[{'delta':{'content':'a'}}]}\n\ndata: {'choices':[],'usage':{'prompt_tokens':3,'completion_tokens':-4}}\n\ndata: [DONE]\n\n")
+                .hiding("data: {'choices':[],'usage':{'prompt_tokens':3,'completion_tokens':-4}}\n\n")
                 .text("a")
         },
-        Case::of(Api::Completions, "legacy completions", "data: {\"choices\":[{\"text\":\"once\",\"finish_reason\":null}]}\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4}}\n\ndata: [DONE]\n\n")
+        Case::of(Api::Completions, "legacy completions", "data: {'choices':[{'text':'once','finish_reason':null}]}\n\n<usage>\n\ndata: [DONE]\n\n")
             .used(3, 4)
-            .hiding("data: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4}}\n\n"),
+            .hiding("<usage>\n\n"),
         // Errors.
-        Case::chat("an error after content", "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: {\"error\":{\"message\":\"m\",\"type\":\"server_error\",\"param\":null,\"code\":502}}\n\n")
+        Case::chat("an error after content", "data: {'choices':[{'delta':{'content':'a'}}]}\n\ndata: {'error':{'message':'m','type':'server_error','param':null,'code':502}}\n\n")
             .text("a")
             .error("502", "server_error")
             .cut(),
-        Case::of(Api::Messages, "an overloaded provider", "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":\"a\"}}\n\nevent: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n")
+        Case::of(Api::Messages, "an overloaded provider", "event: content_block_delta\ndata: {'type':'content_block_delta','delta':{'type':'text_delta','text':'a'}}\n\nevent: error\ndata: {'type':'error','error':{'type':'overloaded_error','message':'Overloaded'}}\n\n")
             .text("a")
             .error("", "overloaded_error")
             .cut(),
-        Case::of(Api::Responses, "a flat error event", "event: error\ndata: {\"type\":\"error\",\"code\":\"server_error\",\"message\":\"m\",\"param\":null,\"sequence_number\":3}\n\n")
+        Case::of(Api::Responses, "a flat error event", "event: error\ndata: {'type':'error','code':'server_error','message':'m','param':null,'sequence_number':3}\n\n")
             .error("server_error", "")
             .cut(),
         // The other APIs.
@@ -210,21 +215,21 @@ fn corpus() -> Vec<Case> {
             output_known: true,
             ..Case::of(Api::Responses, "the documented responses stream", RESPONSES)
         },
-        Case::of(Api::Responses, "an incomplete response", "data: {\"type\":\"response.incomplete\",\"response\":{\"usage\":{\"input_tokens\":1000,\"output_tokens\":100}}}\n\n")
+        Case::of(Api::Responses, "an incomplete response", "data: {'type':'response.incomplete','response':{'usage':{'input_tokens':1000,'output_tokens':100}}}\n\n")
             .used(1_000, 100),
-        Case::of(Api::Responses, "a failed response", "event: response.output_text.delta\ndata: {\"delta\":\"Hi\"}\n\nevent: response.failed\ndata: {\"response\":{\"error\":{\"code\":\"server_error\",\"message\":\"m\"},\"usage\":{\"input_tokens\":1000,\"output_tokens\":100}}}\n\n")
+        Case::of(Api::Responses, "a failed response", "event: response.output_text.delta\ndata: {'delta':'Hi'}\n\nevent: response.failed\ndata: {'response':{'error':{'code':'server_error','message':'m'},'usage':{'input_tokens':1000,'output_tokens':100}}}\n\n")
             .used(1_000, 100)
             .error("server_error", ""),
-        Case::of(Api::Responses, "a response cancelled without usage", "event: response.function_call_arguments.delta\ndata: {\"delta\":\"{}\"}\n\nevent: response.audio.delta\ndata: {\"delta\":\"AAAA\"}\n\nevent: response.cancelled\ndata: {\"response\":{\"usage\":null}}\n\n")
+        Case::of(Api::Responses, "a response cancelled without usage", "event: response.function_call_arguments.delta\ndata: {'delta':'{}'}\n\nevent: response.audio.delta\ndata: {'delta':'AAAA'}\n\nevent: response.cancelled\ndata: {'response':{'usage':null}}\n\n")
             .text("{}"),
-        Case::of(Api::Responses, "a response without deltas", "event: response.completed\ndata: {\"response\":{\"output\":[{\"content\":[{\"text\":\"all\"}]}],\"usage\":null}}\n\n")
+        Case::of(Api::Responses, "a response without deltas", "event: response.completed\ndata: {'response':{'output':[{'content':[{'text':'all'}]}],'usage':null}}\n\n")
             .text("all"),
         Case { usage: standard(25, 15), output_known: true, ..Case::of(Api::Messages, "the documented messages stream", MESSAGES) },
-        Case::of(Api::Messages, "a delta that restates the input", "data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":25,\"output_tokens\":1}}}\n\ndata: {\"type\":\"message_delta\",\"usage\":{\"input_tokens\":25,\"output_tokens\":15}}\n\ndata: {\"type\":\"message_stop\"}\n\n")
+        Case::of(Api::Messages, "a delta that restates the input", "data: {'type':'message_start','message':{'usage':{'input_tokens':25,'output_tokens':1}}}\n\ndata: {'type':'message_delta','usage':{'input_tokens':25,'output_tokens':15}}\n\ndata: {'type':'message_stop'}\n\n")
             .used(25, 15),
         Case {
             usage: tokens(25, 1),
-            ..Case::of(Api::Messages, "a message that is cut", "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":25,\"output_tokens\":1}}}\n\nevent: content_block_start\ndata: {\"type\":\"content_block_start\",\"content_block\":{\"type\":\"tool_use\",\"name\":\"f\",\"input\":{}}}\n\nevent: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"{}\"}}\n\n")
+            ..Case::of(Api::Messages, "a message that is cut", "event: message_start\ndata: {'type':'message_start','message':{'usage':{'input_tokens':25,'output_tokens':1}}}\n\nevent: content_block_start\ndata: {'type':'content_block_start','content_block':{'type':'tool_use','name':'f','input':{}}}\n\nevent: content_block_delta\ndata: {'type':'content_block_delta','delta':{'type':'input_json_delta','partial_json':'{}'}}\n\n")
                 .text("f{}")
                 .cut()
         },
@@ -236,7 +241,7 @@ fn streams_are_read_and_passed_on_the_same_however_they_are_split() {
     for case in corpus() {
         let stream = case.stream.as_bytes();
         for hide in [false, true] {
-            let shown = if hide { case.stream.replacen(case.hidden, "", 1) } else { case.stream.to_owned() };
+            let shown = if hide { case.stream.replacen(&case.hidden, "", 1) } else { case.stream.clone() };
             let (out, meter) = pass(sse(case.api, hide), [stream]);
             assert_eq!(String::from_utf8(out).as_ref(), Ok(&shown), "{}, hide {hide}", case.name);
             let whole = meter.summary();
@@ -249,6 +254,22 @@ fn streams_are_read_and_passed_on_the_same_however_they_are_split() {
             let (out, meter) = pass(sse(case.api, hide), stream.chunks(1));
             assert_eq!(out, shown.as_bytes(), "{}, hide {hide}, byte by byte", case.name);
             assert_eq!(meter.summary(), whole, "{}, hide {hide}, byte by byte", case.name);
+        }
+    }
+}
+
+#[test]
+fn the_model_that_answered_and_the_id_are_known_from_the_first_events() {
+    let (anthropic, openai) = (("msg_1", "claude-haiku-4-5"), ("chatcmpl-1", "gpt-4o-2024-08-06"));
+    for (api, stream, (id, model)) in [
+        (Api::Chat, DOCUMENTED_CHAT, openai),
+        (Api::Responses, RESPONSES, ("resp_1", "gpt-5.4")),
+        (Api::Messages, MESSAGES, anthropic),
+    ] {
+        let first = stream.find("\n\n").expect("an event") + 2;
+        for end in [first, stream.len()] {
+            let summary = pass(sse(api, false), [&stream.as_bytes()[..end]]).1.summary();
+            assert_eq!((summary.reply_id.as_deref(), summary.model.as_deref()), (Some(id), Some(model)), "{api:?}");
         }
     }
 }
