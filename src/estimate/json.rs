@@ -204,9 +204,10 @@ mod tests {
 
     #[test]
     fn renders_compactly_in_order_with_duplicates_and_without_needless_escapes() {
-        let json = Json::parse(br#" { "b" : [ 1 , -2, 0.5, true, null ], "a": "caf\u00e9 \"x\"\n", "a": {} } "#).unwrap();
+        let json =
+            Json::parse(br#" { "b" : [ 1 , -2, 0.5, true, null ], "a": "caf\u00e9 \"x\"\n", "a": {} } "#).expect("valid JSON");
         assert_eq!(json.render(), r#"{"b":[1,-2,0.5,true,null],"a":"café \"x\"\n","a":{}}"#);
-        assert!(json.get("a").unwrap().is_void(), "the last of two wins");
+        assert!(json.get("a").expect("a member").is_void(), "the last of two wins");
     }
 
     #[test]

@@ -138,13 +138,15 @@ impl Tally {
 }
 
 /// The pages of a PDF: its page objects where they can be seen, else by size. At least 1.
+///
+/// A file may pack page objects into compressed streams; it is then judged by size too. So a file made of hundreds of empty pages is underestimated: knowing
+/// better would take a PDF parser in front of everybody's traffic.
 fn pages(data: Data<'_>) -> u64 {
     const WINDOW: usize = 64 * 1024; // characters, a multiple of 4
-    const OVERLAP: usize = 16; // bytes, longer than the marker
-    let (mut seen, mut window) = (0, Vec::new());
+    const OVERLAP: usize = 16; // bytes, longer than each marker
+    let (mut seen, mut packed, mut window) = (0, false, Vec::new());
     for at in (0..data.base64.len()).step_by(WINDOW) {
-        let fresh = decode(data.base64, at, WINDOW);
-        window.extend_from_slice(&fresh);
+        window.extend_from_slice(&decode(data.base64, at, WINDOW));
         let last = at + WINDOW >= data.base64.len();
         let done = if last { window.len() } else { window.len().saturating_sub(OVERLAP) };
         for marker in [b"/Type/Page".as_slice(), b"/Type /Page"] {
@@ -152,17 +154,22 @@ fn pages(data: Data<'_>) -> u64 {
                 .filter(|start| *start < done && !window.get(start + marker.len()).is_some_and(u8::is_ascii_alphabetic))
                 .count() as u64;
         }
+        packed |= memmem::find(&window, b"/ObjStm").is_some();
         window.drain(..done);
     }
-    if seen > 0 { seen } else { data.bytes().div_ceil(PAGE_BYTES).max(1) }
+    let by_size = data.bytes().div_ceil(PAGE_BYTES).max(1);
+    if packed || seen == 0 { seen.max(by_size) } else { seen }
 }
 
-/// The length of a WAV file in milliseconds: the size of the content by the byte rate in its header.
+/// The length of an uncompressed WAV file in milliseconds: the size of the content by the rate that its header gives to a player (sample rate, channels and
+/// bits; the byte rate beside them is ignored by players and so no witness). None for compressed sound and for rates nobody records at.
 fn wav_millis(data: Data<'_>) -> Option<u64> {
     let head = decode(data.base64, 0, 64);
-    let is_wav = head.starts_with(b"RIFF") && head.get(8..16)? == b"WAVEfmt ";
-    let rate = u64::from(u32::from_le_bytes(*head.get(28..)?.first_chunk()?));
-    (is_wav && rate >= 1_000).then(|| data.bytes() * 1_000 / rate)
+    let two = |at: usize| Some(u64::from(u16::from_le_bytes(*head.get(at..)?.first_chunk()?)));
+    let is_wav = head.starts_with(b"RIFF") && head.get(8..16)? == b"WAVEfmt " && matches!(two(20)?, 1 | 3);
+    let (channels, samples, bits) = (two(22)?, two(24)? | two(26)? << 16, two(34)?);
+    let rate = channels * samples * bits / 8;
+    (is_wav && (8_000..=1_536_000).contains(&rate)).then(|| data.bytes() * 1_000 / rate)
 }
 
 #[cfg(test)]
@@ -235,13 +242,18 @@ mod tests {
         let encoded = base64(&vec![7; 75_000]);
         assert_eq!(pages(Data { media_type: "", base64: &encoded }), 2);
         assert_eq!(pages(Data { media_type: "", base64: "" }), 1);
+        let mut packed = b"<</Type/Page>><</Type/ObjStm>>".to_vec();
+        packed.resize(150_000, 7);
+        assert_eq!(pages(Data { media_type: "", base64: &base64(&packed) }), 3, "page objects may hide in streams");
     }
 
     #[test]
     fn sound_is_counted_by_its_length() {
+        // PCM, one channel, 24,000 samples a second of 16 bits; the stated byte rate lies.
         let mut wav = b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0".to_vec();
         wav.extend(24_000_u32.to_le_bytes());
-        wav.extend(48_000_u32.to_le_bytes());
+        wav.extend(u32::MAX.to_le_bytes());
+        wav.extend([2, 0, 16, 0]);
         wav.resize(48_000 * 60, 0);
         let encoded = base64(&wav);
         let got = count("gpt-4o", |tally| tally.audio(Data { media_type: "", base64: &encoded }));

@@ -2,7 +2,7 @@
 //!
 //! Two numbers matter. The *best* estimate is what the provider will probably count (exact byte-pair encoding for OpenAI's models, the nearest encoding times
 //! a learned factor for others); rate limits rest on it. The *upper* bound is never passed by the provider's number; dollars rest on it: text never has more
-//! tokens than UTF-8 bytes, media cost the most their rules allow.
+//! tokens than UTF-8 bytes, media cost the most their rules allow. (One exception: a PDF's pages are guessed where the file hides them.)
 //!
 //! Counting is linear in the length of the text and remembered per piece, since system prompts, tools and history come again each turn: a prompt seen before
 //! costs a hash. A long new text belongs on a blocking thread: [`Estimator::count_if_quick`] says so, [`Estimator::count`] does it.
@@ -221,14 +221,9 @@ fn scale(tokens: u64, permille: u32) -> u64 {
 /// Counts one piece by the rules of `family`; the error says what is malformed.
 fn count_piece(family: &'static Family, piece: &Piece<'_>) -> Result<PieceCount, String> {
     let mut tally = Tally::new(family);
-    match piece.kind {
-        SegmentKind::Prompt | SegmentKind::Suffix | SegmentKind::Input => {
-            tally.prompt(piece.json).map_err(describe)?;
-            return Ok(tally.count);
-        }
-        // A prediction costs no input; what the model rejects of it is a part of the output it reports.
-        SegmentKind::Prediction => return Ok(tally.count),
-        _ => {}
+    if matches!(piece.kind, SegmentKind::Prompt | SegmentKind::Input) {
+        tally.prompt(piece.json).map_err(describe)?;
+        return Ok(tally.count);
     }
     let json = match Json::parse(piece.json) {
         Ok(json) => json,
@@ -252,7 +247,7 @@ fn count_piece(family: &'static Family, piece: &Piece<'_>) -> Result<PieceCount,
         SegmentKind::System => tally.system(&json),
         SegmentKind::Message => tally.anthropic_message(&json),
         SegmentKind::AnthropicTools => tally.anthropic_tools(&json),
-        SegmentKind::Prompt | SegmentKind::Suffix | SegmentKind::Input | SegmentKind::Prediction => unreachable!("counted above"),
+        SegmentKind::Prompt | SegmentKind::Input => unreachable!("counted above"),
     }
     Ok(tally.count)
 }

@@ -259,7 +259,7 @@ fn token_arrays_count_their_length_and_lists_are_summed() {
 #[test]
 fn malformed_pieces_name_their_place_and_not_their_content() {
     for bad in [r#"{"role":"user","content":"secret \ud83d"}"#, r#"{"role":"user","content":"secret \ude00"}"#] {
-        let error = try_count("gpt-4o", Api::Chat, &[(ChatMessage, HI), (ChatMessage, bad)]).unwrap_err();
+        let error = try_count("gpt-4o", Api::Chat, &[(ChatMessage, HI), (ChatMessage, bad)]).expect_err("a lone surrogate");
         assert_eq!(error.piece, 1);
         assert!(error.reason.contains("surrogate") || error.reason.contains("escape"), "{error}");
         assert!(!error.to_string().contains("secret"), "{error}");
@@ -351,6 +351,26 @@ fn content_that_only_the_provider_has_costs_a_floor_and_is_reported() {
 }
 
 #[test]
+fn sealed_text_costs_about_what_was_sealed() {
+    let sealed = "A".repeat(16_000);
+    for (api, kind, template) in [
+        (Api::Responses, ResponsesItem, r#"{"type":"reasoning","id":"r","summary":[],"encrypted_content":"@"}"#),
+        (Api::Messages, Message, r#"{"role":"assistant","content":[{"type":"redacted_thinking","data":"@"}]}"#),
+        (
+            Api::Messages,
+            Message,
+            r#"{"role":"user","content":[{"type":"web_search_tool_result","content":[{"type":"web_search_result","encrypted_content":"@"}]}]}"#,
+        ),
+    ] {
+        let got = count("gpt-4o", api, &[(kind, &template.replace('@', &sealed))]);
+        assert!((3_000..3_050).contains(&got.best), "{} in {template}", got.best);
+        assert!(got.upper >= 16_000, "{} in {template}", got.upper);
+    }
+    let spoken = count("gpt-4o", Api::Chat, &[(ChatMessage, r#"{"role":"assistant","audio":{"id":"audio_1"}}"#)]);
+    assert_eq!(spoken.fixed, 300, "an earlier spoken answer is fed again");
+}
+
+#[test]
 fn claude_counts_more_than_the_encoding_and_its_hidden_prompts() {
     let message = format!(r#"{{"role":"user","content":"{}"}}"#, "hello world ".repeat(500));
     let pieces = [(Message, message.as_str())];
@@ -375,14 +395,14 @@ fn the_factor_is_learned_for_other_providers_only() {
     let estimator = Estimator::new(100);
     let json = format!(r#"{{"role":"user","content":"{}"}}"#, "hello world ".repeat(500));
     let pieces = [Piece { kind: Message, json: json.as_bytes() }];
-    let before = estimator.count("c-big", Api::Messages, &pieces).unwrap();
+    let before = estimator.count("c-big", Api::Messages, &pieces).expect("well-formed pieces");
     for _ in 0..100 {
         estimator.learn("c-big", Api::Messages, &before, before.raw * 2);
         estimator.learn("gpt-4o", Api::Chat, &before, before.raw * 2);
         estimator.learn("unseen", Api::Chat, &InputCount { unseen: 1, ..before }, before.raw * 2);
         estimator.learn("media", Api::Chat, &InputCount { fixed: before.raw + 1, ..before }, before.raw * 3);
     }
-    let after = estimator.count("c-big", Api::Messages, &pieces).unwrap();
+    let after = estimator.count("c-big", Api::Messages, &pieces).expect("well-formed pieces");
     assert!(after.best.abs_diff(before.raw * 2) <= before.raw / 100, "{after:?}");
     assert_eq!((after.raw, after.upper), (before.raw, before.upper), "only the best estimate moves");
     let factors = ["gpt-4o", "unseen", "media"].map(|model| estimator.factor_permille(model, Api::Chat));
@@ -405,7 +425,7 @@ fn a_long_new_text_is_left_to_a_blocking_thread_until_it_is_remembered() {
     let pieces = [Piece { kind: ChatMessage, json: HI.as_bytes() }, Piece { kind: ChatMessage, json: long.as_bytes() }];
     assert_eq!(estimator.count_if_quick("gpt-4o", Api::Chat, &pieces[..1]).map(|count| count.best), Some(8));
     assert_eq!(estimator.count_if_quick("gpt-4o", Api::Chat, &pieces), None);
-    let counted = estimator.count("gpt-4o", Api::Chat, &pieces).unwrap();
+    let counted = estimator.count("gpt-4o", Api::Chat, &pieces).expect("well-formed pieces");
     assert_eq!(estimator.count_if_quick("gpt-4o", Api::Chat, &pieces), Some(counted));
     assert_eq!(estimator.count_if_quick("gpt-4", Api::Chat, &pieces), None, "another encoding was not counted yet");
     let bad = Piece { kind: ChatMessage, json: br#""\ud83d""# };

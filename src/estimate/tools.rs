@@ -151,7 +151,7 @@ mod tests {
 
     fn tools(model: &str, json: &str) -> (u64, u64) {
         let mut tally = Tally::new(Family::of(model, Api::Chat));
-        tally.openai_tools(&Json::parse(json.as_bytes()).unwrap());
+        tally.openai_tools(&Json::parse(json.as_bytes()).expect("valid JSON"));
         (tally.count.tokens, tally.count.upper)
     }
 
@@ -220,7 +220,7 @@ mod tests {
             (r#"{"type":"tool","name":"hello"}"#, 0),
         ] {
             let mut tally = Tally::new(Family::of("gpt-4o", Api::Chat));
-            tally.tool_choice(&Json::parse(json.as_bytes()).unwrap());
+            tally.tool_choice(&Json::parse(json.as_bytes()).expect("valid JSON"));
             assert_eq!(tally.count.tokens, tokens, "{json}");
         }
     }
