@@ -221,9 +221,14 @@ fn scale(tokens: u64, permille: u32) -> u64 {
 /// Counts one piece by the rules of `family`; the error says what is malformed.
 fn count_piece(family: &'static Family, piece: &Piece<'_>) -> Result<PieceCount, String> {
     let mut tally = Tally::new(family);
-    if matches!(piece.kind, SegmentKind::Prompt | SegmentKind::Input) {
-        tally.prompt(piece.json).map_err(describe)?;
-        return Ok(tally.count);
+    match piece.kind {
+        SegmentKind::Prompt | SegmentKind::Suffix | SegmentKind::Input => {
+            tally.prompt(piece.json).map_err(describe)?;
+            return Ok(tally.count);
+        }
+        // A prediction costs no input; what the model rejects of it is a part of the output it reports.
+        SegmentKind::Prediction => return Ok(tally.count),
+        _ => {}
     }
     let json = match Json::parse(piece.json) {
         Ok(json) => json,
@@ -247,7 +252,7 @@ fn count_piece(family: &'static Family, piece: &Piece<'_>) -> Result<PieceCount,
         SegmentKind::System => tally.system(&json),
         SegmentKind::Message => tally.anthropic_message(&json),
         SegmentKind::AnthropicTools => tally.anthropic_tools(&json),
-        SegmentKind::Prompt | SegmentKind::Input => unreachable!("counted above"),
+        SegmentKind::Prompt | SegmentKind::Suffix | SegmentKind::Input | SegmentKind::Prediction => unreachable!("counted above"),
     }
     Ok(tally.count)
 }
