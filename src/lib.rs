@@ -1,5 +1,6 @@
 //! Tollgate.
 
+pub mod cli;
 pub mod config;
 pub mod domain;
 pub mod limit;

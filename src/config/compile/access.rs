@@ -44,9 +44,7 @@ pub fn auth(c: &mut Compiler<'_>, file: &File, mode: AuthMode, listen: (SocketAd
                     c.findings.problem(&key.place, reason, "give every application its own key");
                 }
             }
-            if file.keys.as_ref().is_none_or(|keys| keys.0.is_empty())
-                && !c.findings.problems.iter().any(|p| p.place.key.starts_with("keys"))
-            {
+            if file.keys.as_ref().is_none_or(|keys| keys.0.is_empty()) && !c.findings.unreadable("keys") {
                 c.findings.problem(
                     &file.place,
                     "keys mode without a key: nobody could call",
@@ -62,10 +60,7 @@ pub fn auth(c: &mut Compiler<'_>, file: &File, mode: AuthMode, listen: (SocketAd
 fn trusted_networks(c: &mut Compiler<'_>, at: Option<&At<Vec<At<IpNet>>>>, listen: (SocketAddr, &Place)) -> Vec<IpNet> {
     let (address, place) = listen;
     let networks = at.map(|at| at.value.as_slice()).unwrap_or_default();
-    if !address.ip().is_loopback()
-        && networks.is_empty()
-        && !c.findings.problems.iter().any(|p| p.place.key.starts_with("auth.trusted_networks"))
-    {
+    if !address.ip().is_loopback() && networks.is_empty() && !c.findings.unreadable("auth.trusted_networks") {
         c.findings.problem(
             place,
             format!("{address} is reachable from other machines, and passthrough mode serves whoever calls"),
@@ -93,9 +88,8 @@ fn key_hash(c: &mut Compiler<'_>, key: &file::Key) -> Option<[u8; 32]> {
             None
         }
         (None, None) => {
-            let named = ["hash", "key"].map(|name| key.place.child(name, key.place.source.clone()));
-            let below = |p: &Place| named.iter().any(|name| p.key.starts_with(&*name.key));
-            if !c.findings.problems.iter().any(|p| below(&p.place)) {
+            let unreadable = |name| c.findings.unreadable(&key.place.child(name, key.place.source.clone()).key);
+            if !["hash", "key"].into_iter().any(unreadable) {
                 let advice = "write hash = \"blake3:..\" or key = { env = \"NAME\" }";
                 c.findings.problem(&key.place, "has neither hash nor key", advice);
             }

@@ -50,7 +50,7 @@ pub fn store(c: &mut Compiler<'_>, file: &File) -> StoreKind {
         c.findings.warn(&path.place, "has no effect with Redis", "leave it out");
     }
     let written = urls.as_ref().map(|at| at.value.as_slice()).unwrap_or_default();
-    if written.is_empty() && !c.findings.problems.iter().any(|p| p.place.key.starts_with("store.urls")) {
+    if written.is_empty() {
         c.findings.missing(place, "urls", "write urls = [\"redis://127.0.0.1:6379\"]");
     }
     StoreKind::Redis {

@@ -1,0 +1,164 @@
+//! `tollgate check`: reads the configuration as `serve` would and says what is wrong, what is odd and what came out.
+
+use crate::config::policy::{Auth, Limit, LimitKind, Limits, Plan, Policy, StoreKind};
+use crate::config::{Env, Problem, Warning};
+use crate::domain::Period;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// The exit code of a configuration with problems (`EX_USAGE`).
+pub const BAD_CONFIGURATION: u8 = 64;
+
+/// Checks a file (none = the shipped configuration) with the environment of this process, and prints to stdout.
+pub fn run(path: Option<&Path>) -> ExitCode {
+    let sound = report(path, &Env::of_process(), &mut io::stdout().lock());
+    match sound {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(BAD_CONFIGURATION),
+        // Whoever closed the pipe did not want to know more; the verdict is lost, so it is not a success either.
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// Writes the report; whether the configuration is sound.
+fn report(path: Option<&Path>, env: &Env, out: &mut impl Write) -> io::Result<bool> {
+    match Policy::load(path, env) {
+        Ok((policy, warnings)) => {
+            warn(&warnings, out)?;
+            summary(&policy, out)?;
+            writeln!(out, "\nOK, {}", counted(warnings.len(), "warning"))?;
+            Ok(true)
+        }
+        Err(problems) => {
+            refuse(&problems, out)?;
+            Ok(false)
+        }
+    }
+}
+
+fn warn(warnings: &[Warning], out: &mut impl Write) -> io::Result<()> {
+    warnings.iter().try_for_each(|warning| writeln!(out, "warning: {warning}"))
+}
+
+fn refuse(problems: &[Problem], out: &mut impl Write) -> io::Result<()> {
+    problems.iter().try_for_each(|problem| writeln!(out, "error: {problem}"))?;
+    writeln!(out, "\n{}; the gateway would not start", counted(problems.len(), "problem"))
+}
+
+fn counted(n: usize, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+}
+
+fn summary(policy: &Policy, out: &mut impl Write) -> io::Result<()> {
+    let auth = match &policy.auth {
+        Auth::Passthrough { trusted } if trusted.is_empty() => "passthrough, from loopback only".to_owned(),
+        Auth::Passthrough { trusted } => format!("passthrough, from loopback and {}", counted(trusted.len(), "network")),
+        Auth::Keys { apps } => counted(apps.len(), "gateway key"),
+    };
+    let store = match &policy.store {
+        StoreKind::Embedded { path } => format!("embedded, in {}", path.display()),
+        StoreKind::Redis { urls, .. } => format!("redis, {}", if urls.len() == 1 { "one server" } else { "a cluster" }),
+    };
+    writeln!(out, "\nlisten  {}\nauth    {auth}\nstore   {store}", policy.server.listen)?;
+    writeln!(out, "prices  {}", counted(policy.prices.len(), "model"))?;
+    writeln!(out, "gateway {}\n", limits(&policy.gateway))?;
+
+    let mut plans: Vec<_> = policy.plans.values().collect();
+    plans.sort_by(|a, b| a.name.cmp(&b.name));
+    let row = |plan: &&std::sync::Arc<Plan>| {
+        let most = |n: Option<u64>| n.map_or_else(|| "-".to_owned(), |n| n.to_string());
+        let default = if plan.name == policy.identity.default_plan.name { " (default)" } else { "" };
+        vec![
+            format!("{}{default}", plan.name),
+            limits(&plan.limits),
+            limits(&plan.user),
+            most(plan.max_in_flight.map(u64::from)),
+            most(plan.max_output_tokens),
+        ]
+    };
+    table(&["plan", "limits", "each user", "in flight", "output"], plans.iter().map(row).collect(), out)?;
+    writeln!(out, "{} with an entry of their own\n", counted(policy.customers.len(), "customer"))?;
+
+    let pools = policy.pools.iter().map(|pool| {
+        let ceiling: Vec<_> = pool.ceiling.iter().map(rate).collect();
+        vec![pool.name.to_string(), pool.upstream.name.to_string(), pool.models.join(", "), or_none(ceiling.join(", "))]
+    });
+    if !policy.pools.is_empty() {
+        table(&["pool", "upstream", "models", "ceiling"], pools.collect(), out)?;
+    }
+    let mut upstreams: Vec<_> = policy.upstreams.values().collect();
+    upstreams.sort_by(|a, b| a.name.cmp(&b.name));
+    let key = |set: bool| if set { "set" } else { "-" };
+    let upstreams =
+        upstreams.iter().map(|up| vec![up.name.to_string(), up.base_url.clone(), key(up.api_key.is_some()).to_owned()]);
+    table(&["upstream", "base_url", "api_key"], upstreams.collect(), out)
+}
+
+fn limits(limits: &Limits) -> String {
+    let rates = limits.messages.iter().chain(&limits.rates).map(rate);
+    let spend = limits.spend.iter().map(|(period, cap)| format!("{cap}/{}", Period::as_str(*period)));
+    let quotas = limits.quotas.iter().map(|(name, quota)| format!("{} {quota}", name.as_str()));
+    or_none(rates.chain(spend).chain(quotas).collect::<Vec<_>>().join(", "))
+}
+
+/// `rpm 60`, with the capacity where it differs from a minute's worth.
+fn rate(limit: &Limit) -> String {
+    let name = limit.name.as_str();
+    match limit.kind {
+        LimitKind::Sliding(most) => format!("{name} {most} in any 60 s"),
+        LimitKind::Bucket(bucket) if bucket.capacity() == bucket.per_minute() => format!("{name} {}", bucket.capacity()),
+        LimitKind::Bucket(bucket) => format!("{name} {} (refill {}/m)", bucket.capacity(), bucket.per_minute()),
+    }
+}
+
+fn or_none(text: String) -> String {
+    if text.is_empty() { "-".to_owned() } else { text }
+}
+
+/// Columns as wide as their widest cell.
+fn table(head: &[&str], rows: Vec<Vec<String>>, out: &mut impl Write) -> io::Result<()> {
+    let head: Vec<String> = head.iter().map(|cell| (*cell).to_owned()).collect();
+    let all: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
+    let width = |column: usize| all.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..all[0].len()).map(width).collect();
+    for row in &all {
+        let cells: Vec<_> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        writeln!(out, "{}", cells.join("  ").trim_end())?;
+    }
+    writeln!(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report_of(text: &str) -> (bool, String) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("t.toml");
+        std::fs::write(&path, text).expect("written");
+        let mut out = Vec::new();
+        let sound = report(Some(&path), &Env::default(), &mut out).expect("memory takes everything");
+        (sound, String::from_utf8(out).expect("UTF-8"))
+    }
+
+    #[test]
+    fn a_sound_file_is_ok_with_its_numbers_and_warnings() {
+        let (sound, text) =
+            report_of("[pools.mini]\nupstream = \"openai\"\nmodels = [\"gpt-4o-mini*\"]\nceiling = { rpm = 500 }\n");
+        assert!(sound);
+        assert!(text.contains("individual (default)  messages 10 (refill 5/m), rpm 60, tpm 40000, $0.50/day"), "{text}");
+        assert!(text.contains("rpm 500 (refill 485/m)"), "{text}");
+        assert!(text.contains("warning: ") && text.contains("no effect in this version"), "{text}");
+        assert!(text.trim_end().ends_with("warnings"), "{text}");
+    }
+
+    #[test]
+    fn every_problem_is_printed_and_none_is_a_success() {
+        let (sound, text) = report_of("[server]\nlisen = \"x\"\n[plans.individual]\nrpm = -1\n");
+        assert!(!sound);
+        assert!(text.contains("t.toml:2: server.lisen: is not a setting; did you mean `listen`?"), "{text}");
+        assert!(text.contains("t.toml:4: plans.individual.rpm: -1 is negative"), "{text}");
+        assert!(text.contains("2 problems"), "{text}");
+    }
+}
