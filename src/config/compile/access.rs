@@ -3,12 +3,13 @@
 use super::Compiler;
 use super::limits::{Written, limits};
 use super::plans::{DEFAULT_PLAN, Plans};
+use crate::config::choice::{AuthMode, UnknownCustomers};
 use crate::config::file::{self, File};
 use crate::config::hash_key;
 use crate::config::policy::{App, Auth, ForwardId, Identity, Plan, Secret};
 use crate::config::problem::Place;
 use crate::config::read::At;
-use crate::config::value::{AuthMode, Pattern, UnknownCustomers};
+use crate::config::value::Pattern;
 use ipnet::IpNet;
 use std::collections::HashMap;
 use std::net::SocketAddr;

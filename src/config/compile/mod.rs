@@ -9,6 +9,7 @@ mod pools;
 mod server;
 mod upstreams;
 
+use super::choice::AuthMode;
 use super::env::Env;
 use super::file::File;
 use super::node;
@@ -16,7 +17,6 @@ use super::policy::{Policy, Unpriced};
 use super::prices;
 use super::problem::{Findings, Place, Problem, Source, Warning};
 use super::read::{Known as _, Read as _};
-use super::value::AuthMode;
 use limits::{Written, limits};
 use std::path::Path;
 use std::sync::Arc;
