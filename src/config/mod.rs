@@ -10,7 +10,7 @@
 //!               Policy: what the stack reads
 //! ```
 //!
-//! Every step collects its problems and goes on, so an operator sees all of them at once. A new setting is one line in [`file`], one
+//! Every step collects its problems and goes on, so an operator sees all of them at once. A new setting is one line in `file`, one
 //! field in [`policy`] and one place in `compile`.
 
 mod choice;

@@ -4,7 +4,7 @@ mod access;
 mod examples;
 mod problems;
 
-use super::policy::{Auth, Counts, Limit, LimitKind, Step, StoreKind, Unpriced};
+use super::policy::{Auth, BodySource, Counts, ForwardId, Limit, LimitKind, Step, StoreKind, Unbounded, Unpriced};
 use super::{Env, Policy};
 use crate::domain::{NanoUsd, Period, Priority};
 use crate::limit::{Bucket, LimitName, Measure};
@@ -207,4 +207,47 @@ fn one_upstream_of_a_dialect_replaces_the_shipped_one() {
         ("local", "http://127.0.0.1:9/v1", true, false)
     );
     assert!(!policy.upstreams.contains_key("openai") && policy.upstreams.contains_key("anthropic"));
+}
+
+#[test]
+fn models_in_no_pool_go_to_the_namesake_of_the_dialect_or_else_to_the_first() {
+    let two = "[upstreams.zeta]\nbase_url = \"http://z/v1\"\n[upstreams.alpha]\nbase_url = \"http://a/v1\"\n";
+    let name = |text: &str| policy(text).upstream_of("m", Dialect::OpenAi).map(|up| up.name.to_string());
+    assert_eq!(name(two).as_deref(), Some("zeta"), "the first of the file");
+    assert_eq!(name(&format!("{two}[upstreams.openai]\nidle_timeout = \"9s\"")).as_deref(), Some("openai"));
+}
+
+#[test]
+fn every_table_of_the_process_reaches_the_policy() {
+    let policy = policy(
+        "[server]\nlisten = \"localhost:9\"\nmax_body = \"2MB\"\nheader_timeout = \"1s\"\nbody_idle_timeout = \"2s\"\nbody_timeout = \"3s\"\nmax_connections = 4\ngrace = \"0s\"\n\
+         [concurrency]\nslots = 5\nqueue = 6\nqueue_per_customer = 7\nmax_wait = \"8s\"\n\
+         [budget]\nzone = \"Asia/Tokyo\"\nnotice = 90\n\
+         [pricing]\nunpriced = \"free\"\nfeatures = { stored_context_tokens = 10, server_tools = 0.25 }\n\
+         [priorities.background]\nshare = 0.2\n[priorities.internal]\nshare = 1.0\n\
+         [gateway]\nrpm = 11\nspend = { week = 12 }\n\
+         [identity]\nanonymous = \"business\"\nallow_emails = true\nbody_sources = [\"user\", \"metadata.user_id\"]\nforward_id = \"as_is\"\n\
+         [customers.\"joe@example.com\"]\nplan = \"business\"\n\
+         [models.m]\noutput_floor = 13\nmax_output_tokens = 14",
+    );
+    let secs = Duration::from_secs;
+    let server = &policy.server;
+    assert_eq!((server.listen.to_string().as_str(), server.max_body, server.max_connections), ("127.0.0.1:9", 2_000_000, 4));
+    assert_eq!(
+        (server.header_timeout, server.body_idle_timeout, server.body_timeout, server.grace),
+        (secs(1), secs(2), secs(3), secs(0))
+    );
+    let concurrency = &policy.concurrency;
+    assert_eq!((concurrency.slots, concurrency.queue, concurrency.queue_per_customer, concurrency.max_wait), (5, 6, 6, secs(8)));
+    assert_eq!((policy.zone.clone(), policy.notice_percent), (crate::domain::Zone::named("Asia/Tokyo").expect("a zone"), 90));
+    assert_eq!(policy.unpriced, Unpriced::Free);
+    assert_eq!(policy.unbounded, Unbounded { stored_context_tokens: Some(10), server_tools: Some(NanoUsd::new(250_000_000)) });
+    assert_eq!(policy.shares, [(Priority::Background, 200_000)].into(), "a whole share is none");
+    assert_eq!(policy.gateway.rates, [bucket(LimitName::Rpm, Measure::Request, Bucket::new(11, 11, MINUTE))]);
+    assert_eq!(policy.gateway.spend, [(Period::Week, NanoUsd::new(12_000_000_000))]);
+    assert_eq!(policy.identity.anonymous.as_ref().map(|plan| &*plan.name), Some("business"));
+    assert_eq!(policy.identity.body_sources, [BodySource::MetadataUserId, BodySource::User], "in the order they are read");
+    assert_eq!(policy.identity.forward, ForwardId::AsIs);
+    assert_eq!(policy.plan_of("joe@example.com").map(|plan| &*plan.name), Some("business"));
+    assert_eq!((policy.models["m"].output_floor, policy.models["m"].max_output_tokens), (Some(13), Some(14)));
 }

@@ -6,7 +6,7 @@ use super::plans::{DEFAULT_PLAN, Plans};
 use crate::config::choice::{AuthMode, UnknownCustomers};
 use crate::config::file::{self, File};
 use crate::config::hash_key;
-use crate::config::policy::{App, Auth, ForwardId, Identity, Plan, Secret};
+use crate::config::policy::{App, Auth, BodySource, ForwardId, Identity, Plan, Secret};
 use crate::config::problem::Place;
 use crate::config::read::At;
 use crate::config::value::Pattern;
@@ -136,7 +136,12 @@ pub fn identity(c: &mut Compiler<'_>, file: &File, plans: &Plans) -> Option<Iden
         anonymous,
         unknown_customers: unknown != Some(UnknownCustomers::Refuse),
         allow_emails: allow_emails(file),
-        body_sources: table.and_then(|identity| identity.body_sources.clone()).unwrap_or_default(),
+        body_sources: [BodySource::MetadataUserId, BodySource::SafetyIdentifier, BodySource::User]
+            .into_iter()
+            .filter(|source| {
+                table.and_then(|identity| identity.body_sources.as_ref()).is_some_and(|wanted| wanted.contains(source))
+            })
+            .collect(),
         forward: match table.and_then(|identity| identity.forward_id.as_ref()) {
             None | Some(file::ForwardId::No) => ForwardId::No,
             Some(file::ForwardId::AsIs) => ForwardId::AsIs,

@@ -39,6 +39,11 @@ fn gateway_keys_become_apps_by_hash() {
     assert_eq!(&*apps[&hash_key("another-long-random-key")].name, "other");
     assert_eq!(policy.upstreams["openai"].api_key.as_ref().map(|key| key.expose()), Some("sk-1"));
     assert!(policy.upstream_of("x", Dialect::Anthropic).is_none(), "no key, no upstream");
+    let vars = [("TOLLGATE_SHOP", "a-long-and-random-key"), ("ANTHROPIC_API_KEY", "sk-2")];
+    let anthropic = sound(&text, &vars).0.upstream_of("x", Dialect::Anthropic).and_then(|up| up.api_key.clone());
+    assert_eq!(anthropic.as_ref().map(|key| key.expose()), Some("sk-2"));
+    let found = problems(&text, &vars[..1]);
+    assert!(found.len() == 1 && found[0].starts_with("f:1: no upstream"), "{found:?}");
 }
 
 #[test]

@@ -144,7 +144,7 @@ fn fallbacks_that_loop_chain_or_have_no_price_are_refused() {
 #[test]
 fn what_is_odd_is_said() {
     for (text, right) in [
-        ("", "built-in: concurrency.slots is not set"),
+        ("", "f:1: concurrency.slots is not set"),
         ("", "built-in: plans.business: on_spend, on_tokens and on_provider of business, individual: their steps have no effect"),
         ("[plans.p]\nrpm = 5", "f:1: plans.p: does not say tpm, spend, max_output_tokens, so that is unlimited"),
         (
