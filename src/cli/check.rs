@@ -27,7 +27,7 @@ fn report(path: Option<&Path>, env: &Env, out: &mut impl Write) -> io::Result<bo
         Ok((policy, warnings)) => {
             warn(&warnings, out)?;
             summary(&policy, out)?;
-            writeln!(out, "\nOK, {}", counted(warnings.len(), "warning"))?;
+            writeln!(out, "OK, {}", counted(warnings.len(), "warning"))?;
             Ok(true)
         }
         Err(problems) => {
@@ -62,7 +62,10 @@ fn summary(policy: &Policy, out: &mut impl Write) -> io::Result<()> {
     };
     writeln!(out, "\nlisten  {}\nauth    {auth}\nstore   {store}", policy.server.listen)?;
     writeln!(out, "prices  {}", counted(policy.prices.len(), "model"))?;
-    writeln!(out, "gateway {}\n", limits(&policy.gateway))?;
+    let concurrency = &policy.concurrency;
+    writeln!(out, "slots   {}, and {} requests waiting", concurrency.slots, concurrency.queue)?;
+    writeln!(out, "gateway {}", limits(&policy.gateway))?;
+    writeln!(out, "known   {} with an entry in [customers]\n", counted(policy.customers.len(), "customer"))?;
 
     let mut plans: Vec<_> = policy.plans.values().collect();
     plans.sort_by(|a, b| a.name.cmp(&b.name));
@@ -78,8 +81,6 @@ fn summary(policy: &Policy, out: &mut impl Write) -> io::Result<()> {
         ]
     };
     table(&["plan", "limits", "each user", "in flight", "output"], plans.iter().map(row).collect(), out)?;
-    writeln!(out, "{} with an entry of their own\n", counted(policy.customers.len(), "customer"))?;
-
     let pools = policy.pools.iter().map(|pool| {
         let ceiling: Vec<_> = pool.ceiling.iter().map(rate).collect();
         vec![pool.name.to_string(), pool.upstream.name.to_string(), pool.models.join(", "), or_none(ceiling.join(", "))]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! text --node--> tree <--env-- TOLLGATE_* variables
-//!                  |  read: unknown keys, wrong types        (read, value, secret)
+//!                  |  read: unknown keys, wrong types        (read, value, choice, secret)
 //!                  v
 //!            file::File: as written, every key optional
 //!                  |  compile: defaults, names, exact numbers (compile, prices)
@@ -10,9 +10,10 @@
 //!               Policy: what the stack reads
 //! ```
 //!
-//! Every step collects its problems and goes on, so an operator sees all of them at once. A new setting is one line in [`file`], one
+//! Every step collects its problems and goes on, so an operator sees all of them at once. A new setting is one line in `file`, one
 //! field in [`policy`] and one place in `compile`.
 
+mod choice;
 mod compile;
 pub mod env;
 mod file;

@@ -115,15 +115,16 @@ impl Findings {
     /// Notes that a table lacks a key, unless the key is there and was already found unreadable.
     pub fn missing(&mut self, table: &Place, key: &str, advice: impl Into<String>) {
         let place = table.child(key, table.source.clone());
-        if !self.unreadable(&place) {
+        if !self.unreadable(&place.key) {
             self.problem(table, format!("`{key}` is missing"), advice);
         }
     }
 
-    /// Whether a problem with this key is already noted.
+    /// Whether a problem with this key or something below it is already noted.
     #[must_use]
-    pub fn unreadable(&self, place: &Place) -> bool {
-        self.problems.iter().any(|p| p.place.key == place.key)
+    pub fn unreadable(&self, key: &str) -> bool {
+        let below = |at: &str| at.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']));
+        self.problems.iter().any(|problem| below(&problem.place.key))
     }
 
     /// In the order of the file, variables after it.

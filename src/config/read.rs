@@ -138,18 +138,6 @@ pub fn number<'a>(node: &'a Node, place: &Place, expected: &str, findings: &mut 
     }
 }
 
-/// One of some words.
-pub fn choice<T: Copy>(node: &Node, place: &Place, words: &[(&str, T)], findings: &mut Findings) -> Option<T> {
-    let all = || words.iter().map(|(word, _)| *word);
-    let list = all().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(" or ");
-    let text = text(node, place, &list, findings)?;
-    let found = words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
-    if found.is_none() {
-        findings.problem(place, format!("{text:?} is unknown"), suggestion(text, all()));
-    }
-    found
-}
-
 /// A table of the file whose keys are known.
 pub trait Known: Sized {
     /// The keys it may have.

@@ -1,12 +1,10 @@
 //! The kinds of values a setting may have: durations, sizes, rates, dollars, fractions, patterns. All exact, none through a float.
 
 use super::node::{Node, Value};
-use super::policy::{BodySource, Step, Unpriced};
 use super::problem::{Findings, Place};
-use super::read::{Read, choice, number, text};
-use crate::domain::{NanoUsd, Priority, Rate};
+use super::read::{Read, number, text};
+use crate::domain::{NanoUsd, Rate};
 use crate::limit::bucket::MAX_EXACT;
-use crate::wire::Dialect;
 use ipnet::IpNet;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -267,73 +265,4 @@ impl Read for IpNet {
         }
         net
     }
-}
-
-macro_rules! choices {
-    ($($type:ty: $($word:literal = $value:expr),+;)*) => {$(
-        impl Read for $type {
-            fn read(node: &Node, place: &Place, findings: &mut Findings) -> Option<Self> {
-                choice(node, place, &[$(($word, $value)),+], findings)
-            }
-        }
-    )*};
-}
-
-choices! {
-    Step: "wait" = Self::Wait, "cheaper" = Self::Cheaper, "handoff" = Self::Handoff;
-    Dialect: "openai" = Self::OpenAi, "anthropic" = Self::Anthropic;
-    Unpriced: "refuse" = Self::Refuse, "free" = Self::Free;
-    Priority: "live" = Self::Live, "internal" = Self::Internal, "background" = Self::Background;
-    BodySource: "metadata.user_id" = Self::MetadataUserId, "safety_identifier" = Self::SafetyIdentifier, "user" = Self::User;
-    super::policy::Counts: "reserved" = Self::Reserved, "input_output" = Self::InputOutput, "actual" = Self::Actual;
-    Window: "bucket" = Self::Bucket, "sliding" = Self::Sliding;
-    AuthMode: "passthrough" = Self::Passthrough, "keys" = Self::Keys;
-    Store: "embedded" = Self::Embedded, "redis" = Self::Redis;
-    UnknownCustomers: "default_plan" = Self::DefaultPlan, "refuse" = Self::Refuse;
-    OnAbort: "cancel" = Self::Cancel, "drain" = Self::Drain;
-}
-
-/// How a rate limit decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Window {
-    /// A token bucket.
-    Bucket,
-    /// At most the limit in any 60 s.
-    Sliding,
-}
-
-/// `[auth] mode`
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AuthMode {
-    /// The caller's own provider key.
-    Passthrough,
-    /// Gateway keys.
-    Keys,
-}
-
-/// `[store] kind`
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Store {
-    /// In this process.
-    Embedded,
-    /// In Redis.
-    Redis,
-}
-
-/// `[identity] unknown_customers`
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UnknownCustomers {
-    /// They get the default plan.
-    DefaultPlan,
-    /// They are refused.
-    Refuse,
-}
-
-/// `[upstreams.*] on_abort`
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnAbort {
-    /// The provider call is cancelled at once.
-    Cancel,
-    /// The stream is read to its end.
-    Drain,
 }

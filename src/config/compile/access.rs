@@ -3,12 +3,13 @@
 use super::Compiler;
 use super::limits::{Written, limits};
 use super::plans::{DEFAULT_PLAN, Plans};
+use crate::config::choice::{AuthMode, UnknownCustomers};
 use crate::config::file::{self, File};
 use crate::config::hash_key;
-use crate::config::policy::{App, Auth, ForwardId, Identity, Plan, Secret};
+use crate::config::policy::{App, Auth, BodySource, ForwardId, Identity, Plan, Secret};
 use crate::config::problem::Place;
 use crate::config::read::At;
-use crate::config::value::{AuthMode, Pattern, UnknownCustomers};
+use crate::config::value::Pattern;
 use ipnet::IpNet;
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -44,9 +45,7 @@ pub fn auth(c: &mut Compiler<'_>, file: &File, mode: AuthMode, listen: (SocketAd
                     c.findings.problem(&key.place, reason, "give every application its own key");
                 }
             }
-            if file.keys.as_ref().is_none_or(|keys| keys.0.is_empty())
-                && !c.findings.problems.iter().any(|p| p.place.key.starts_with("keys"))
-            {
+            if file.keys.as_ref().is_none_or(|keys| keys.0.is_empty()) && !c.findings.unreadable("keys") {
                 c.findings.problem(
                     &file.place,
                     "keys mode without a key: nobody could call",
@@ -62,10 +61,7 @@ pub fn auth(c: &mut Compiler<'_>, file: &File, mode: AuthMode, listen: (SocketAd
 fn trusted_networks(c: &mut Compiler<'_>, at: Option<&At<Vec<At<IpNet>>>>, listen: (SocketAddr, &Place)) -> Vec<IpNet> {
     let (address, place) = listen;
     let networks = at.map(|at| at.value.as_slice()).unwrap_or_default();
-    if !address.ip().is_loopback()
-        && networks.is_empty()
-        && !c.findings.problems.iter().any(|p| p.place.key.starts_with("auth.trusted_networks"))
-    {
+    if !address.ip().is_loopback() && networks.is_empty() && !c.findings.unreadable("auth.trusted_networks") {
         c.findings.problem(
             place,
             format!("{address} is reachable from other machines, and passthrough mode serves whoever calls"),
@@ -93,9 +89,8 @@ fn key_hash(c: &mut Compiler<'_>, key: &file::Key) -> Option<[u8; 32]> {
             None
         }
         (None, None) => {
-            let named = ["hash", "key"].map(|name| key.place.child(name, key.place.source.clone()));
-            let below = |p: &Place| named.iter().any(|name| p.key.starts_with(&*name.key));
-            if !c.findings.problems.iter().any(|p| below(&p.place)) {
+            let unreadable = |name| c.findings.unreadable(&key.place.child(name, key.place.source.clone()).key);
+            if !["hash", "key"].into_iter().any(unreadable) {
                 let advice = "write hash = \"blake3:..\" or key = { env = \"NAME\" }";
                 c.findings.problem(&key.place, "has neither hash nor key", advice);
             }
@@ -141,7 +136,12 @@ pub fn identity(c: &mut Compiler<'_>, file: &File, plans: &Plans) -> Option<Iden
         anonymous,
         unknown_customers: unknown != Some(UnknownCustomers::Refuse),
         allow_emails: allow_emails(file),
-        body_sources: table.and_then(|identity| identity.body_sources.clone()).unwrap_or_default(),
+        body_sources: [BodySource::MetadataUserId, BodySource::SafetyIdentifier, BodySource::User]
+            .into_iter()
+            .filter(|source| {
+                table.and_then(|identity| identity.body_sources.as_ref()).is_some_and(|wanted| wanted.contains(source))
+            })
+            .collect(),
         forward: match table.and_then(|identity| identity.forward_id.as_ref()) {
             None | Some(file::ForwardId::No) => ForwardId::No,
             Some(file::ForwardId::AsIs) => ForwardId::AsIs,

@@ -1,10 +1,11 @@
 //! Limits as written into limits ready to be claimed, each checked to be exact.
 
+use crate::config::choice::Window;
 use crate::config::file::{Messages, Quota, RateLimit, Spend};
 use crate::config::policy::{Limit, LimitKind, Limits};
 use crate::config::problem::{Findings, Place};
 use crate::config::read::At;
-use crate::config::value::{Limitable, Window};
+use crate::config::value::Limitable;
 use crate::domain::{NanoUsd, Period};
 use crate::limit::{Bucket, BucketError, LimitName, Measure};
 use std::time::Duration;

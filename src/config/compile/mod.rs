@@ -9,6 +9,7 @@ mod pools;
 mod server;
 mod upstreams;
 
+use super::choice::AuthMode;
 use super::env::Env;
 use super::file::File;
 use super::node;
@@ -16,7 +17,6 @@ use super::policy::{Policy, Unpriced};
 use super::prices;
 use super::problem::{Findings, Place, Problem, Source, Warning};
 use super::read::{Known as _, Read as _};
-use super::value::AuthMode;
 use limits::{Written, limits};
 use std::path::Path;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl Policy {
     /// # Errors
     /// All problems, in the order of the file.
     pub fn load(path: Option<&Path>, env: &Env) -> Result<(Self, Vec<Warning>), Vec<Problem>> {
-        let Some(path) = path else { return Self::parse("", "built-in", env) };
+        let Some(path) = path else { return compile_text("", "built-in", Source::Shipped, env) };
         let name = path.display().to_string();
         match std::fs::read_to_string(path) {
             Ok(text) => Self::parse(&text, &name, env),
@@ -52,20 +52,7 @@ impl Policy {
     /// # Errors
     /// All problems, in the order of the text.
     pub fn parse(text: &str, name: &str, env: &Env) -> Result<(Self, Vec<Warning>), Vec<Problem>> {
-        let mut findings = Findings::default();
-        let mut root = node::parse(text, name)?;
-        env.overlay(&mut root, &mut findings);
-        let place = Place::root(if text.is_empty() { Source::Shipped } else { Source::File { name: name.into(), line: 1 } });
-        let node = node::Node { value: node::Value::Table(root), source: place.source.clone() };
-        let file = File::read(&node, &place, &mut findings).unwrap_or_else(|| File::empty(place));
-        let mut compiler = Compiler { env, findings };
-        let policy = compile(&mut compiler, &file);
-        let mut findings = compiler.findings;
-        findings.sort();
-        match policy {
-            Some(policy) if findings.problems.is_empty() => Ok((policy, findings.warnings)),
-            _ => Err(findings.problems),
-        }
+        compile_text(text, name, Source::File { name: name.into(), line: 1 }, env)
     }
 
     /// The shipped configuration, without a file and without an environment.
@@ -78,12 +65,32 @@ impl Policy {
     }
 }
 
+/// The whole way from text to policy; what concerns the configuration as a whole is at `source`.
+fn compile_text(text: &str, name: &str, source: Source, env: &Env) -> Result<(Policy, Vec<Warning>), Vec<Problem>> {
+    let mut findings = Findings::default();
+    let mut root = node::parse(text, name)?;
+    env.overlay(&mut root, &mut findings);
+    let place = Place::root(source);
+    let node = node::Node { value: node::Value::Table(root), source: place.source.clone() };
+    let file = File::read(&node, &place, &mut findings).unwrap_or_else(|| File::empty(place));
+    let mut compiler = Compiler { env, findings };
+    let policy = compile(&mut compiler, &file);
+    let mut findings = compiler.findings;
+    findings.sort();
+    match policy {
+        Some(policy) if findings.problems.is_empty() => Ok((policy, findings.warnings)),
+        _ => Err(findings.problems),
+    }
+}
+
 /// The shipped plans and upstreams.
 fn shipped() -> File {
     let mut findings = Findings::default();
     let table = node::parse(include_str!("../shipped.toml"), "built-in").expect("the shipped configuration is TOML");
     let node = node::as_shipped(table);
-    File::read(&node, &Place::root(Source::Shipped), &mut findings).expect("the shipped configuration is a table")
+    let file = File::read(&node, &Place::root(Source::Shipped), &mut findings).expect("the shipped configuration is a table");
+    debug_assert!(findings.problems.is_empty(), "{:?}", findings.problems);
+    file
 }
 
 /// `None` only beside a problem.

@@ -89,13 +89,13 @@ fn check_fallback(c: &mut Compiler<'_>, file: &File, pools: &[Arc<Pool>], model:
     }
     let dialect =
         |name: &str| pools.iter().find(|pool| pool.models.iter().any(|p| matches(p, name))).map(|pool| pool.upstream.dialect);
-    if let (Some(own), Some(other)) = (dialect(model), dialect(target)) {
-        if own != other {
-            c.findings.problem(
-                &fallback.place,
-                "is served in another dialect, and nothing is translated",
-                "name a model of the same dialect",
-            );
-        }
+    if let (Some(own), Some(other)) = (dialect(model), dialect(target))
+        && own != other
+    {
+        c.findings.problem(
+            &fallback.place,
+            "is served in another dialect, and nothing is translated",
+            "name a model of the same dialect",
+        );
     }
 }

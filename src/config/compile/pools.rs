@@ -3,12 +3,13 @@
 use super::Compiler;
 use super::limits::{MINUTE, blocks_all, exact};
 use super::upstreams::Upstreams;
+use crate::config::choice::Window;
 use crate::config::file::{self, Ceiling, File};
 use crate::config::policy::{Counts, Limit, LimitKind, Pool};
 use crate::config::read::At;
-use crate::config::value::{Pattern, Window};
+use crate::config::value::Pattern;
 use crate::domain::Priority;
-use crate::limit::{Bucket, LimitName, Measure};
+use crate::limit::{Bucket, BucketError, LimitName, Measure};
 use crate::wire::Dialect;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -59,16 +60,15 @@ pub fn pools(
         let Some(upstream) = upstream else { continue };
         let counts = counts(c, pool, upstream.dialect);
         let background_wait = pool.background_wait.map_or(Duration::from_secs(60), |wait| wait.0);
-        let build = |c: &mut Compiler<'_>, share, max_wait| limits(c, pool, counts, share, max_wait);
-        let ceiling = build(c, WHOLE, wait_budget);
+        let sizes = ceiling(c, pool, counts, shares);
         let wait = |priority| if priority == Priority::Background { background_wait } else { wait_budget };
-        let share = |(priority, share): (&Priority, &u32)| (*priority, build(c, *share, wait(*priority)));
+        let share = |(priority, share): (&Priority, &u32)| (*priority, part_of(&sizes, *share, wait(*priority)));
         pools.push(Arc::new(Pool {
             name: name.value.as_str().into(),
             upstream: Arc::clone(upstream),
             models: models.iter().map(|pattern| pattern.value.0.clone()).collect(),
             shares: shares.iter().map(share).collect(),
-            ceiling,
+            ceiling: part_of(&sizes, WHOLE, wait_budget),
             counts,
             background_wait,
         }));
@@ -96,48 +96,76 @@ fn counts(c: &mut Compiler<'_>, pool: &file::Pool, dialect: Dialect) -> Counts {
     }
 }
 
-/// The limits of a ceiling, or of a share of it.
-fn limits(c: &mut Compiler<'_>, pool: &file::Pool, counts: Counts, share: u32, max_wait: Duration) -> Vec<Limit> {
+/// One limit of a ceiling, of which limits of any share can be made.
+struct Size {
+    name: LimitName,
+    measure: Measure,
+    limit: u64,
+    period: u64,
+    headroom: u32,
+    window: Window,
+}
+
+/// The limits of a pool, those left out that cannot be counted exactly, be it whole or in a share.
+fn ceiling(c: &mut Compiler<'_>, pool: &file::Pool, counts: Counts, shares: &HashMap<Priority, u32>) -> Vec<Size> {
     let Some(Ceiling { place: _, rpm, tpm, input_tpm, output_tpm, rpd, tpd }) = &pool.ceiling else { return Vec::new() };
     let headroom = pool.headroom.as_ref().map_or(970_000, |at| at.value.0);
-    if headroom == 0 {
-        if let (Some(at), WHOLE) = (&pool.headroom, share) {
-            c.findings.problem(&at.place, "is 0, so the pool would never refill", "write a part such as 0.97");
-        }
+    if let Some(at) = pool.headroom.as_ref().filter(|_| headroom == 0) {
+        c.findings.problem(&at.place, "is 0, so the pool would never refill", "write a part such as 0.97");
         return Vec::new();
     }
-    let window = pool.window.unwrap_or(Window::Bucket);
     let tokens = match counts {
         Counts::Reserved => Measure::Reserved,
         // A provider that limits both together while it counts them apart: what was used.
         Counts::InputOutput | Counts::Actual => Measure::Tokens,
     };
+    // A day is always a bucket: the window's slots are seconds of one minute.
+    let window = pool.window.unwrap_or(Window::Bucket);
     let rows = [
-        (LimitName::Rpm, Measure::Request, rpm, MINUTE),
-        (LimitName::Tpm, tokens, tpm, MINUTE),
-        (LimitName::InputTpm, Measure::Input, input_tpm, MINUTE),
-        (LimitName::OutputTpm, Measure::Output, output_tpm, MINUTE),
-        (LimitName::Rpd, Measure::Request, rpd, DAY),
-        (LimitName::Tpd, tokens, tpd, DAY),
+        (LimitName::Rpm, Measure::Request, rpm, MINUTE, window),
+        (LimitName::Tpm, tokens, tpm, MINUTE, window),
+        (LimitName::InputTpm, Measure::Input, input_tpm, MINUTE, window),
+        (LimitName::OutputTpm, Measure::Output, output_tpm, MINUTE, window),
+        (LimitName::Rpd, Measure::Request, rpd, DAY, Window::Bucket),
+        (LimitName::Tpd, tokens, tpd, DAY, Window::Bucket),
     ];
-    let mut limits = Vec::new();
-    for (name, measure, at, period) in rows {
+    let mut sizes = Vec::new();
+    for (name, measure, at, period, window) in rows {
         let Some(at) = at else { continue };
-        if at.value == 0 && share == WHOLE {
+        if at.value == 0 {
             blocks_all(&at.place, &mut c.findings);
         }
-        // A day is always a bucket: the window's slots are seconds of one minute.
-        let kind = if window == Window::Sliding && period == MINUTE {
-            LimitKind::Sliding(part(at.value, headroom, share))
-        } else {
-            let refill = u32::try_from(part(u64::from(headroom), share, WHOLE)).unwrap_or(headroom);
-            let make = |limit| Bucket::with_headroom(part(limit, share, WHOLE), limit, period, refill);
-            let Some(bucket) = exact(&at.place, at.value, make, &mut c.findings) else { continue };
-            LimitKind::Bucket(bucket)
+        let size = Size { name, measure, limit: at.value, period, headroom, window };
+        let in_every_share = |limit| {
+            let size = Size { limit, ..size };
+            shares.values().try_for_each(|share| size.bucket(*share).map(drop))?;
+            size.bucket(WHOLE)
         };
-        limits.push(Limit { name, measure, kind, max_wait });
+        if window == Window::Sliding || exact(&at.place, at.value, in_every_share, &mut c.findings).is_some() {
+            sizes.push(size);
+        }
     }
-    limits
+    sizes
+}
+
+/// The limits of a ceiling for a share of it.
+fn part_of(sizes: &[Size], share: u32, max_wait: Duration) -> Vec<Limit> {
+    let limit = |size: &Size| {
+        let kind = match size.window {
+            Window::Sliding => LimitKind::Sliding(part(size.limit, size.headroom, share)),
+            Window::Bucket => LimitKind::Bucket(size.bucket(share).expect("checked by `ceiling` for every share")),
+        };
+        Limit { name: size.name, measure: size.measure, kind, max_wait }
+    };
+    sizes.iter().map(limit).collect()
+}
+
+impl Size {
+    /// A bucket of the share's size, refilled at headroom of it.
+    fn bucket(&self, share: u32) -> Result<Bucket, BucketError> {
+        let refill = u32::try_from(part(u64::from(self.headroom), share, WHOLE)).unwrap_or(self.headroom);
+        Bucket::with_headroom(part(self.limit, share, WHOLE), self.limit, self.period, refill)
+    }
 }
 
 /// `limit` x `a` x `b` (millionths), rounded down; at least one of what is not nothing, so that no share of a small limit is empty.

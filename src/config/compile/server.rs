@@ -1,6 +1,7 @@
 //! The parts about the process itself: `[server]`, `[store]`, `[budget]`, `[retry]`, `[concurrency]`, `[pricing]`.
 
 use super::Compiler;
+use crate::config::choice;
 use crate::config::file::{self, File};
 use crate::config::policy::{Concurrency, Server, StoreKind, Unbounded};
 use crate::config::problem::Place;
@@ -38,8 +39,8 @@ pub fn server(c: &mut Compiler<'_>, file: &File) -> (Server, Place) {
 pub fn store(c: &mut Compiler<'_>, file: &File) -> StoreKind {
     let empty = file::Store::empty(file.place.clone());
     let file::Store { place, kind, path, urls, deadline } = file.store.as_ref().unwrap_or(&empty);
-    let kind = kind.as_ref().map_or(value::Store::Embedded, |at| at.value);
-    if kind == value::Store::Embedded {
+    let kind = kind.as_ref().map_or(choice::Store::Embedded, |at| at.value);
+    if kind == choice::Store::Embedded {
         let unused = [urls.as_ref().map(|at| &at.place), deadline.as_ref().map(|at| &at.place)];
         for place in unused.into_iter().flatten() {
             c.findings.warn(place, "has no effect with the embedded store", "set store.kind = \"redis\" to use Redis");
@@ -50,7 +51,7 @@ pub fn store(c: &mut Compiler<'_>, file: &File) -> StoreKind {
         c.findings.warn(&path.place, "has no effect with Redis", "leave it out");
     }
     let written = urls.as_ref().map(|at| at.value.as_slice()).unwrap_or_default();
-    if written.is_empty() && !c.findings.problems.iter().any(|p| p.place.key.starts_with("store.urls")) {
+    if written.is_empty() {
         c.findings.missing(place, "urls", "write urls = [\"redis://127.0.0.1:6379\"]");
     }
     StoreKind::Redis {

@@ -5,11 +5,11 @@
 
 use super::Compiler;
 use super::overlay::Overlay;
+use crate::config::choice::{AuthMode, OnAbort};
 use crate::config::file::{self, File};
 use crate::config::policy::{Secret, Upstream};
 use crate::config::problem::suggestion;
 use crate::config::read::{At, Named};
-use crate::config::value::{AuthMode, OnAbort};
 use crate::wire::Dialect;
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,0 +1,137 @@
+//! Who may call, where secrets come from, and what the environment may set.
+
+use super::super::hash_key;
+use super::super::policy::{App, Auth, ForwardId, LimitKind, StoreKind};
+use super::{MINUTE, bucket, policy, problems, sound};
+use crate::domain::{NanoUsd, Priority};
+use crate::limit::{Bucket, LimitName, Measure};
+use crate::wire::Dialect;
+
+#[test]
+fn passthrough_beyond_loopback_needs_to_know_its_callers() {
+    let found = problems("[server]\nlisten = \"0.0.0.0:8080\"", &[]);
+    assert!(found[0].starts_with("f:2: server.listen: 0.0.0.0:8080 is reachable from other machines"), "{found:?}");
+    let found = problems("", &[("TOLLGATE_SERVER__LISTEN", "[::]:80")]);
+    assert!(
+        found[0].starts_with("environment variable TOLLGATE_SERVER__LISTEN: server.listen: [::]:80 is reachable"),
+        "{found:?}"
+    );
+    let policy = policy("[server]\nlisten = \"0.0.0.0:8080\"\n[auth]\ntrusted_networks = [\"10.0.0.0/8\", \"192.168.1.7\"]");
+    let Auth::Passthrough { trusted } = &policy.auth else { panic!("passthrough") };
+    assert_eq!(trusted.iter().map(ToString::to_string).collect::<Vec<_>>(), ["10.0.0.0/8", "192.168.1.7/32"]);
+}
+
+#[test]
+fn gateway_keys_become_apps_by_hash() {
+    let hex = blake3::hash(b"another-long-random-key").to_hex();
+    let text = format!(
+        "[auth]\nmode = \"keys\"\n[keys.shop]\nkey = {{ env = \"TOLLGATE_SHOP\" }}\nplans = [\"business\"]\npriority = \"background\"\nmodels = [\"gpt-4o*\"]\ncustomers = [\"c_*\"]\nrpm = 9\nspend = {{ day = 5 }}\n[keys.other]\nhash = \"blake3:{hex}\""
+    );
+    let (policy, _) = sound(&text, &[("TOLLGATE_SHOP", "a-long-and-random-key\n"), ("OPENAI_API_KEY", "sk-1")]);
+    let Auth::Keys { apps } = &policy.auth else { panic!("keys") };
+    assert_eq!(apps.len(), 2);
+    let App { name, limits, plans, priority, models, customers } = &*apps[&hash_key("a-long-and-random-key")].clone();
+    assert_eq!(
+        (&**name, *priority, limits.rates.len(), limits.spend[0].1),
+        ("shop", Priority::Background, 1, NanoUsd::new(5_000_000_000))
+    );
+    assert_eq!((&*plans[0], &*models[0], &*customers[0]), ("business", "gpt-4o*", "c_*"));
+    assert_eq!(&*apps[&hash_key("another-long-random-key")].name, "other");
+    assert_eq!(policy.upstreams["openai"].api_key.as_ref().map(|key| key.expose()), Some("sk-1"));
+    assert!(policy.upstream_of("x", Dialect::Anthropic).is_none(), "no key, no upstream");
+    let vars = [("TOLLGATE_SHOP", "a-long-and-random-key"), ("ANTHROPIC_API_KEY", "sk-2")];
+    let anthropic = sound(&text, &vars).0.upstream_of("x", Dialect::Anthropic).and_then(|up| up.api_key.clone());
+    assert_eq!(anthropic.as_ref().map(|key| key.expose()), Some("sk-2"));
+    let found = problems(&text, &vars[..1]);
+    assert!(found.len() == 1 && found[0].starts_with("f:1: no upstream"), "{found:?}");
+}
+
+#[test]
+fn secrets_come_from_outside_and_never_show() {
+    let keys = "[auth]\nmode = \"keys\"\n[keys.a]\n";
+    let upstream = "[upstreams.openai]\napi_key = ";
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), "sk-from-a-file\n").expect("written");
+    for (text, vars, right) in [
+        (format!("{keys}key = \"hunter2\""), &[][..], "f:4: keys.a.key: is a secret written in the file itself"),
+        (format!("{keys}key = {{ env = \"NOPE\" }}"), &[][..], "f:4: keys.a.key: the environment variable NOPE is not set"),
+        (
+            format!("{keys}key = {{ env = \"hunter-2\" }}"),
+            &[][..],
+            "f:4: keys.a.key.env: is not the name of an environment variable",
+        ),
+        (format!("{keys}key = {{ file = \"/no/such\" }}"), &[][..], "f:4: keys.a.key: the file /no/such cannot be read"),
+        (format!("{keys}key = {{ env = \"K\" }}"), &[("K", " ")][..], "f:4: keys.a.key: the environment variable K is empty"),
+        (
+            format!("{keys}key = {{ env = \"K\" }}"),
+            &[("K", "hunter2\nx")][..],
+            "f:4: keys.a.key: the environment variable K holds more",
+        ),
+        (format!("{keys}hash = \"hunter2\""), &[][..], "f:4: keys.a.hash: is not the hash of a key"),
+        (format!("{keys}rpm = 1"), &[][..], "f:3: keys.a: has neither hash nor key"),
+        ("[auth]\nmode = \"keys\"".to_owned(), &[][..], "f:1: keys mode without a key"),
+        (
+            "[store]\nkind = \"redis\"\nurls = [\"redis://:hunter2@h:6379\"]".to_owned(),
+            &[][..],
+            "f:3: store.urls[0]: has credentials in the file itself",
+        ),
+        (
+            "[store]\nkind = \"redis\"\nurls = [{ env = \"R\" }]".to_owned(),
+            &[("R", "hunter2")][..],
+            "f:3: store.urls[0]: is not the address",
+        ),
+        ("[store]\nkind = \"redis\"".to_owned(), &[][..], "f:1: store: `urls` is missing"),
+    ] {
+        let vars: Vec<_> = vars.iter().copied().chain([("OPENAI_API_KEY", "sk")]).collect();
+        let found = problems(&text, &vars);
+        assert_eq!(found.len(), 1, "{text}: {found:#?}");
+        assert!(found[0].starts_with(right), "{text}\n  found {}\n  right {right}", found[0]);
+        assert!(!found[0].contains("hunter"), "{}", found[0]);
+    }
+    let text = format!("{keys}key = {{ env = \"K\" }}\n{upstream}{{ file = {:?} }}", file.path());
+    let (policy, _) = sound(&text, &[("K", "a-long-and-random-key")]);
+    assert_eq!(policy.upstreams["openai"].api_key.as_ref().map(|key| key.expose()), Some("sk-from-a-file"));
+    assert!(!format!("{policy:?}").contains("sk-from-a-file"));
+    let redis = "[store]\nkind = \"redis\"\nurls = [\"redis://a:1\", { env = \"R\" }]";
+    let (policy, _) = sound(redis, &[("R", "redis://:p%40ss@h:6379/1")]);
+    assert!(matches!(&policy.store, StoreKind::Redis { urls, .. } if urls[1].expose() == "redis://:p%40ss@h:6379/1"));
+    assert!(!format!("{policy:?}").contains("p%40ss"));
+    let hashed = "[identity]\nforward_id = { hashed_with = { env = \"S\" } }";
+    assert!(
+        matches!(&sound(hashed, &[("S", "salt")]).0.identity.forward, ForwardId::Hashed { secret } if secret.expose() == "salt")
+    );
+}
+
+#[test]
+fn variables_override_the_file() {
+    let text = "[server]\nlisten = \"127.0.0.1:1\"\n[models.\"gpt-4.1\"]\noutput_floor = 1";
+    let (policy, _) = sound(
+        text,
+        &[
+            ("TOLLGATE_SERVER__LISTEN", "127.0.0.1:2"),
+            ("TOLLGATE_MODELS__GPT_4_1__OUTPUT_FLOOR", "99"),
+            ("TOLLGATE_AUTH__TRUSTED_NETWORKS", "10.0.0.0/8, ::1"),
+            ("TOLLGATE_PLANS__INDIVIDUAL__USER", "{ rpm = 7 }"),
+            ("TOLLGATE_PLANS__INDIVIDUAL__MESSAGES", "9/m"),
+            ("TOLLGATE_LOG", "debug"),
+            ("TOLLGATE_PORT", "tcp://10.0.0.1:8080"),
+            ("TOLLGATE_SERVICE_HOST", "10.0.0.1"),
+        ],
+    );
+    assert_eq!(policy.server.listen.port(), 2);
+    assert_eq!(policy.models["gpt-4.1"].output_floor, Some(99));
+    assert!(matches!(&policy.auth, Auth::Passthrough { trusted } if trusted.len() == 2));
+    assert_eq!(policy.plans["individual"].user.rates, [bucket(LimitName::Rpm, Measure::Request, Bucket::new(7, 7, MINUTE))]);
+    assert_eq!(
+        policy.plans["individual"].limits.messages.map(|l| l.kind),
+        Some(LimitKind::Bucket(Bucket::new(18, 9, MINUTE).expect("exact")))
+    );
+    for (name, right) in [
+        ("TOLLGATE_", "environment variable TOLLGATE_: names no setting"),
+        ("TOLLGATE_LISTEN", "environment variable TOLLGATE_LISTEN: listen: is not a setting"),
+        ("TOLLGATE_SERVER__LISTEN__PORT", "environment variable TOLLGATE_SERVER__LISTEN__PORT: server.listen: is not a table"),
+    ] {
+        let found = problems(text, &[(name, "1")]);
+        assert!(found[0].starts_with(right), "{name}: {found:?}");
+    }
+}
