@@ -63,3 +63,28 @@ impl Lines {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_is_one_line_with_a_json_body_for_one_customer() {
+        let lines = Lines::new("http://127.0.0.1:8080");
+        let table = [
+            (&lines.answer, CUSTOMER, "gpt-4o-mini"),
+            (&lines.stream, CUSTOMER, "gpt-4o-mini"),
+            (&lines.messages, MESSAGES, "gpt-4o-mini"),
+            (&lines.dollars, DOLLARS, "gpt-4o"),
+        ];
+        for (line, customer, model) in table {
+            assert_eq!(line.lines().count(), 1, "{line}");
+            assert!(line.contains(" http://127.0.0.1:8080/v1/chat/completions "), "{line}");
+            assert!(line.contains(&format!("'X-Customer-Id: {customer}'")), "{line}");
+            let body = line.split("-d '").nth(1).and_then(|rest| rest.split('\'').next()).unwrap();
+            let body: serde_json::Value = serde_json::from_str(body).unwrap();
+            assert_eq!(body["model"], model, "{line}");
+            assert!(lines.print().contains(line.as_str()));
+        }
+    }
+}
