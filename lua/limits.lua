@@ -1,0 +1,388 @@
+-- What admit.lua and settle.lua share: reading arguments, keys and states, and the arithmetic of the three kinds of limit.
+-- Each of the two scripts is loaded with this file in front of it.
+--
+-- Every number is an integer that a double holds exactly (up to 2^53); the gateway clamps what it sends. Beside each product or
+-- quotient stands why it stays exact. For quotients of such integers floor(a / b) and ceil(a / b) are right: a quotient that is no
+-- integer is at least 1/b away from the next one, which is more than the rounding error while a < 2^53.
+-- Numbers are stored with '%.0f' only: tostring and cjson lose digits above 1e14.
+--
+-- States, one field of a hash per limit (the field is the limit's name):
+--   bucket   b<level> <at> <unit>           units in it (negative: debt), microseconds, units per token
+--   window   w<second>:<amount> ...         oldest first
+--   budget   <start> <spent> <held> <start> <spent> <held>      the present period, then the one before it
+-- Anything else in a field counts as never seen and is overwritten by the next write.
+
+local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
+local format, match, gmatch, concat = string.format, string.match, string.gmatch, table.concat
+
+local EXACT = 9007199254740992          -- 2^53
+local JITTER = 1000000                  -- microseconds a clock may step back without a stored time being wrong
+local SPAN = 60                         -- seconds a slot stays in a window's sum after its own second
+local YEAR = 31536000000000             -- microseconds until a bucket that never refills is called full
+local HOUR_MS, DAY_MS = 3600000, 86400000
+local SLACK_MS = 600000                 -- granted on top of a needed time to live, so that not every call must prolong it
+
+local FITS, STARTS, REFUSED, IN_FLIGHT, EXHAUSTED, NEVER, DEFERRED = 0, 1, 2, 3, 4, 5, 6
+
+-- === arguments ===
+
+local argument = 0
+
+local function text()
+  argument = argument + 1
+  return ARGV[argument]
+end
+
+local function number()
+  return tonumber(text())
+end
+
+-- The present in microseconds: what a test passed in, otherwise this server's own time.
+local function clock(given)
+  if given > 0 then return given end
+  local time = redis.call('TIME')
+  return tonumber(time[1]) * 1000000 + tonumber(time[2])
+end
+
+-- Reads the numbers of a rule into a claim or line: kind, then what the kind needs.
+local function rule(c)
+  c.kind = text()
+  if c.kind == 'b' then
+    c.capacity, c.gain, c.unit = number(), number(), number()
+    c.full = c.capacity * c.unit        -- at most 2^51, or the gateway had refused the limit when it was loaded
+  elseif c.kind == 'w' then
+    c.cap = number()
+  else
+    c.cap = number()
+    c.bounds = { number(), number(), number(), number() }
+  end
+end
+
+-- === keys ===
+
+-- Keys of another type than ours: somebody else wrote them. They count as never seen, and the first write replaces them.
+local foreign = {}
+
+local function read(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) == 'table' and reply.err then
+    if not string.find(reply.err, 'WRONGTYPE', 1, true) then error(reply.err, 0) end
+    foreign[key] = true
+    return nil
+  end
+  return reply
+end
+
+-- The stored states of all claims, one HMGET per key: states[key index][limit].
+local function read_states(claims)
+  local names, states = {}, {}
+  for _, c in ipairs(claims) do
+    local list = names[c.key]
+    if not list then
+      list = {}
+      names[c.key] = list
+    end
+    list[#list + 1] = c.limit
+  end
+  for key, list in pairs(names) do
+    local values, of_key = read('HMGET', KEYS[key], unpack(list)), {}
+    for i, limit in ipairs(list) do of_key[limit] = values and values[i] end
+    states[key] = of_key
+  end
+  return states
+end
+
+local function replace_foreign(key)
+  if foreign[key] then
+    redis.call('DEL', key)
+    foreign[key] = nil
+  end
+end
+
+-- Makes sure that a key just written lives at least `need` milliseconds; never shortens its life.
+local function keep(key, need)
+  if redis.call('PTTL', key) < need then
+    redis.call('PEXPIRE', key, format('%.0f', need + SLACK_MS))
+  end
+end
+
+-- Writes the states of these claims, in order, so that of two for one limit the last one stays.
+local function write_states(claims, now)
+  local fields, needs = {}, {}
+  for _, c in ipairs(claims) do
+    local list = fields[c.key]
+    if not list then
+      list = {}
+      fields[c.key], needs[c.key] = list, 0
+    end
+    list[#list + 1] = c.limit
+    list[#list + 1] = c:pack()
+    needs[c.key] = max(needs[c.key], c:lifetime(now))
+  end
+  for key, list in pairs(fields) do
+    replace_foreign(KEYS[key])
+    redis.call('HSET', KEYS[key], unpack(list))
+    keep(KEYS[key], needs[key])
+  end
+end
+
+-- === token bucket (limit/bucket.rs) ===
+
+local Bucket = {}
+Bucket.__index = Bucket
+
+local function stored_bucket(raw)
+  if not raw then return nil end
+  local level, at, unit = match(raw, '^b(%-?%d+) (%d+) (%d+)$')
+  level, at, unit = tonumber(level), tonumber(at), tonumber(unit)
+  if level and level >= -EXACT and level <= EXACT and at <= EXACT and unit >= 1 and unit <= EXACT then
+    return level, at, unit
+  end
+end
+
+function Bucket:open(raw, now)
+  local level, seen, unit = stored_bucket(raw)
+  if not level then
+    self.level, self.at = self.full, now
+    return
+  end
+  if unit ~= self.unit then
+    -- The product may pass 2^53 in either direction; the clamps beside and below it then decide, and rounding cannot cross them.
+    level = max(floor(level / unit) * self.unit, -EXACT)
+  end
+  level = min(level, self.full)
+  self.at = (seen > now and seen - now <= JITTER) and seen or now
+  local elapsed = max(self.at - seen, 0)
+  if self.gain > 0 and elapsed > floor((self.full - level) / self.gain) then
+    self.level = self.full
+  else
+    self.level = level + elapsed * self.gain    -- the product is at most what is missing to a full bucket
+  end
+end
+
+function Bucket:fit(_, amount, max_wait)
+  if amount > self.capacity then return NEVER, 0 end
+  local missing = amount * self.unit - self.level   -- the product is at most `full`
+  if missing <= 0 then return FITS, 0 end
+  if self.gain == 0 then return NEVER, 0 end
+  local wait = ceil(missing / self.gain)
+  if wait <= max_wait then return STARTS, wait end
+  return REFUSED, wait - max_wait
+end
+
+function Bucket:take(amount)
+  self.level = max(self.level - amount * self.unit, -EXACT)
+end
+
+function Bucket:correct(claimed, actual, forgive)
+  if actual <= claimed then
+    -- A product above 2^53 is clamped; so is the sum, to a full bucket.
+    self.level = min(self.level + min((claimed - actual) * self.unit, EXACT), self.full)
+  else
+    local deepest = forgive and min(self.level, -self.full) or -EXACT
+    self.level = max(self.level - min((actual - claimed) * self.unit, EXACT), deepest)
+  end
+  self.level = max(self.level, -EXACT)
+end
+
+function Bucket:until_full()
+  local missing = self.full - self.level
+  if missing <= 0 then return 0 end
+  return self.gain == 0 and YEAR or ceil(missing / self.gain)
+end
+
+function Bucket:stands()
+  return ceil((self.full - self.level) / self.unit), 0, floor(max(self.level, 0) / self.unit), self:until_full(), 0
+end
+
+function Bucket:pack()
+  return format('b%.0f %.0f %.0f', self.level, self.at, self.unit)
+end
+
+-- Until it is full it must not be forgotten: one never seen is full. One hour at least.
+function Bucket:lifetime()
+  return max(HOUR_MS, ceil(self:until_full() / 1000))
+end
+
+-- === sliding window (limit/window.rs) ===
+
+local Window = {}
+Window.__index = Window
+
+function Window:open(raw, now)
+  self.seconds, self.amounts = {}, {}
+  if not raw or not match(raw, '^w[%d: ]*$') then return end
+  local oldest, n = floor(now / 1000000) - SPAN, 0
+  for second, amount in gmatch(raw, '(%d+):(%d+)') do
+    second, amount = tonumber(second), tonumber(amount)
+    if second > EXACT or amount > EXACT or (n > 0 and second <= self.seconds[n]) then
+      self.seconds, self.amounts = {}, {}   -- not written by us
+      return
+    end
+    if second >= oldest then
+      n = n + 1
+      self.seconds[n], self.amounts[n] = second, amount
+    end
+  end
+end
+
+function Window:sum_at(second)
+  local sum = 0
+  for i, slot in ipairs(self.seconds) do
+    if slot + SPAN >= second then sum = sum + self.amounts[i] end
+  end
+  return sum
+end
+
+-- The first second, not before anybody already in line, in which `amount` fits. Slots are ascending, so those that have left the
+-- window at `start` are the first `gone` ones.
+function Window:first_fit(now_second, amount)
+  local seconds, amounts = self.seconds, self.amounts
+  local start = max(now_second, seconds[#seconds] or 0)
+  local sum, gone, oldest = 0, 0, 0
+  for i = 1, #amounts do sum = sum + amounts[i] end
+  while true do
+    while gone < #seconds and seconds[gone + 1] + SPAN < start do
+      gone = gone + 1
+      sum = sum - amounts[gone]
+    end
+    if sum + amount <= self.cap or oldest == #seconds then return start end
+    oldest = oldest + 1                     -- only the oldest slot's leaving makes room
+    start = max(start, seconds[oldest] + SPAN + 1)
+  end
+end
+
+function Window:fit(now, amount, max_wait)
+  if amount > self.cap then return NEVER, 0 end
+  local wait = max(self:first_fit(floor(now / 1000000), amount) * 1000000 - now, 0)
+  if wait == 0 then return FITS, 0 end
+  if wait <= max_wait then return STARTS, wait end
+  return REFUSED, wait - max_wait
+end
+
+function Window:add(second, amount)
+  local n = #self.seconds
+  if n > 0 and self.seconds[n] >= second then
+    self.amounts[n] = min(self.amounts[n] + amount, EXACT)
+  else
+    self.seconds[n + 1], self.amounts[n + 1] = second, amount
+  end
+end
+
+function Window:take(amount, start)
+  self:add(floor(start / 1000000), amount)
+end
+
+function Window:correct(claimed, actual, now, booked)
+  if actual > claimed then
+    self:add(floor(now / 1000000), actual - claimed)
+    return
+  end
+  for i, second in ipairs(self.seconds) do
+    if second == booked then
+      self.amounts[i] = max(self.amounts[i] - (claimed - actual), 0)
+      return
+    end
+  end
+end
+
+function Window:until_empty(now)
+  local newest = self.seconds[#self.seconds]
+  return newest and max((newest + SPAN + 1) * 1000000 - now, 0) or 0
+end
+
+function Window:stands(now, wait)
+  local used = self:sum_at(floor(now / 1000000))
+  return used, 0, max(self.cap - used, 0), self:until_empty(now), floor((now + wait) / 1000000)
+end
+
+function Window:pack()
+  local slots = {}
+  for i, second in ipairs(self.seconds) do slots[i] = format('%.0f:%.0f', second, self.amounts[i]) end
+  return 'w' .. concat(slots, ' ')
+end
+
+function Window:lifetime(now)
+  return max(HOUR_MS, ceil(self:until_empty(now) / 1000))
+end
+
+-- === budget or quota (limit/budget.rs) ===
+
+local Budget = {}
+Budget.__index = Budget
+
+-- Start and end, in seconds, of the period in which `now` lies: the deciding clock picks among the boundaries passed in.
+function Budget:period(now)
+  local second, b = floor(now / 1000000), self.bounds
+  if second < b[2] then return b[1], b[2] end
+  if second < b[3] then return b[2], b[3] end
+  return b[3], b[4]
+end
+
+function Budget:open(raw, now)
+  local n = { 0, 0, 0, 0, 0, 0 }
+  if raw then
+    local stored = { match(raw, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$') }
+    for i = 1, 6 do
+      stored[i] = tonumber(stored[i])
+      if not stored[i] or stored[i] > EXACT then stored = n end
+    end
+    n = stored
+  end
+  self.current = { start = n[1], spent = n[2], held = n[3] }
+  self.previous = { start = n[4], spent = n[5], held = n[6] }
+  local start = self:period(now)
+  if start > self.current.start then        -- time that runs back stays in the newer period
+    self.previous = self.current
+    self.current = { start = start, spent = 0, held = 0 }
+  end
+end
+
+-- Sums above 2^53 may be rounded, but not below 2^53, and no cap is larger.
+function Budget:fit(_, asked)
+  local spent, held = self.current.spent, self.current.held
+  if spent + asked > self.cap or (self.cap == 0 and asked > 0) then return EXHAUSTED, 0 end
+  if spent + asked + held > self.cap then return IN_FLIGHT, 0 end
+  return FITS, 0
+end
+
+function Budget:take(amount)
+  self.current.held = min(self.current.held + amount, EXACT)
+end
+
+function Budget:settle(start, held, actual)
+  for _, period in ipairs({ self.current, self.previous }) do
+    if period.start == start then
+      period.held = max(period.held - held, 0)
+      period.spent = min(period.spent + actual, EXACT)
+      return
+    end
+  end
+end
+
+function Budget:stands(now)
+  local period = self.current
+  local _, ends = self:period(now)
+  local remaining = max(self.cap - (period.spent + period.held), 0)
+  return period.spent, period.held, remaining, max(ends * 1000000 - now, 0), period.start
+end
+
+function Budget:pack()
+  local c, p = self.current, self.previous
+  return format('%.0f %.0f %.0f %.0f %.0f %.0f', c.start, c.spent, c.held, p.start, p.spent, p.held)
+end
+
+-- The period and the longest stream that may still settle in it.
+function Budget:lifetime(now)
+  local _, ends = self:period(now)
+  return max(ceil((ends * 1000000 - now) / 1000), 0) + 2 * DAY_MS
+end
+
+local KINDS = { b = Bucket, w = Window, m = Budget }
+
+-- Gives a claim the state of its limit at `now`; a state of another shape (the plan changed) counts as never seen.
+local function open(c, states, now)
+  setmetatable(c, KINDS[c.kind])
+  c:open(states[c.key][c.limit], now)
+end
+

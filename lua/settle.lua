@@ -1,0 +1,62 @@
+-- Ends one reservation: replaces what was claimed by what was used, exactly once. The twin of settle in limit/decide.rs.
+--
+-- KEYS   1     holds of the customer (hash: reservation -> hold record)
+--        2, 3  how reservations of the even and of the odd hours ended (hash: reservation -> end; field `hour`: which hour)
+--        4..   the hashes the lines live in: first those tagged with the customer, then the shared ones
+-- ARGV   now in microseconds (0: this server's time), reservation id, number of lines, then for each:
+--          key index, limit, claimed, actual, booked (period start or slot in seconds), forgive ('1' or '0'),
+--          'b' capacity gain unit | 'w' limit | 'm' cap and four period starts in seconds
+-- Reply  integers: now, and 1: the hold was known, 2: it was not (lost, or admitted in an outage), 0: settled before, nothing done
+--
+-- An end is remembered for one to two hours, longer than anything is replayed. Its first letter says how it came: `s` settled.
+
+local HOUR = 3600000000
+
+-- read all
+
+local now = clock(number())
+local reservation = text()
+
+local lines = {}
+for i = 1, number() do
+  local c = {}
+  c.key, c.limit, c.claimed, c.actual, c.booked, c.forgive = number(), text(), number(), number(), number(), text() == '1'
+  rule(c)
+  lines[i] = c
+end
+
+local hold = read('HGET', KEYS[1], reservation)
+local hour = floor(now / HOUR)
+local ends, earlier_ends = KEYS[2 + hour % 2], KEYS[3 - hour % 2]
+local ended = read('HMGET', ends, reservation, 'hour') or {}
+local states = read_states(lines)
+
+-- check all
+
+if not hold and (ended[1] or read('HGET', earlier_ends, reservation)) then return { now, 0 } end
+
+for _, c in ipairs(lines) do
+  open(c, states, now)
+  if c.kind == 'b' then
+    c:correct(c.claimed, c.actual, c.forgive)
+  elseif c.kind == 'w' then
+    c:correct(c.claimed, c.actual, now, c.booked)
+  else
+    c:settle(c.booked, hold and c.claimed or 0, c.actual)
+  end
+  states[c.key][c.limit] = c:pack()     -- a second line of the same limit goes on from here
+end
+
+-- write all
+
+write_states(lines, now)
+if hold then redis.call('HDEL', KEYS[1], reservation) end
+replace_foreign(ends)
+-- Two hours ago this hash began; what it remembers is past any replay. (An hour ahead of ours is a clock that was set back.)
+local begun = tonumber(ended[2] or nil)
+if begun and begun < hour then redis.call('DEL', ends) end
+if begun and begun > hour then hour = begun end
+redis.call('HSET', ends, reservation, 's', 'hour', format('%.0f', hour))
+keep(ends, 2 * HOUR_MS)
+
+return { now, hold and 1 or 2 }

@@ -1,0 +1,181 @@
+//! The calls of the two scripts, argument by argument. Their contracts stand at the top of `lua/admit.lua` and `lua/settle.lua`.
+//!
+//! Numbers go straight into the command's buffer. Those above 2⁵³ are clamped to it: no limit is larger, so an amount that large is
+//! refused either way.
+
+use super::keys::{Key, KeySet, Shelf};
+use crate::domain::{ReservationId, Timestamp};
+use crate::limit::bucket::MAX_EXACT;
+use crate::limit::{Admission, Claim, LimitName, Measure, Rule, ScopeKey, Settlement};
+use redis::Cmd;
+
+/// The latest boundary of a period that still is an exact number of microseconds, in seconds (the year 2255).
+const MAX_SECOND: u64 = 9_000_000_000;
+
+/// `EVALSHA` of `admit.lua`.
+pub(super) fn admit(sha: &str, admission: &Admission, now: Option<Timestamp>) -> Cmd {
+    let Admission { reservation, customer, claims, elastic, lease } = admission;
+    let holds = Key { scope: customer, shelf: Shelf::Holds };
+    let keys = KeySet::new(&[holds], claims.iter().map(limit_of));
+    let mut call = Call::begin(sha, &keys, 8 + 12 * claims.len());
+    call.now_and_id(now, *reservation);
+    call.number(*lease);
+    let (fixed, per_token, wanted, floor) = elastic.map_or((0, 0, 0, 0), |e| (e.fixed, e.per_token, e.wanted, e.floor));
+    for n in [fixed, per_token, wanted, floor, claims.len() as u64] {
+        call.number(n);
+    }
+    for claim in claims {
+        let (scope, limit) = limit_of(claim);
+        call.number(keys.index(scope, limit) as u64);
+        call.text(limit.as_str());
+        call.text(match claim.measure {
+            Measure::Message => "m",
+            Measure::Money => "$",
+            Measure::Request | Measure::Tokens | Measure::Input | Measure::Output | Measure::Reserved => "-",
+        });
+        call.flag(claim.is_ceiling());
+        call.number(claim.amount);
+        call.number(match claim.rule {
+            Rule::Bucket { max_wait, .. } | Rule::Window { max_wait, .. } => max_wait,
+            Rule::Budget { .. } => 0,
+        });
+        call.rule(&claim.rule);
+    }
+    call.0
+}
+
+/// `EVALSHA` of `settle.lua`.
+pub(super) fn settle(sha: &str, settlement: &Settlement, now: Option<Timestamp>) -> Cmd {
+    let Settlement { reservation, customer, lines } = settlement;
+    let fixed = [Shelf::Holds, Shelf::EvenEnds, Shelf::OddEnds].map(|shelf| Key { scope: customer, shelf });
+    let keys = KeySet::new(&fixed, lines.iter().map(|line| limit_of(&line.claim)));
+    let mut call = Call::begin(sha, &keys, 3 + 12 * lines.len());
+    call.now_and_id(now, *reservation);
+    call.number(lines.len() as u64);
+    for line in lines {
+        let (scope, limit) = limit_of(&line.claim);
+        call.number(keys.index(scope, limit) as u64);
+        call.text(limit.as_str());
+        call.number(line.claim.amount);
+        call.number(line.actual);
+        call.number(line.booked);
+        call.flag(matches!(line.claim.rule, Rule::Bucket { forgive: true, .. }));
+        call.rule(&line.claim.rule);
+    }
+    call.0
+}
+
+fn limit_of(claim: &Claim) -> (&ScopeKey, LimitName) {
+    (&claim.scope, claim.limit)
+}
+
+/// A command under construction.
+struct Call(Cmd);
+
+impl Call {
+    fn begin(sha: &str, keys: &KeySet<'_>, args: usize) -> Self {
+        let keys = keys.keys();
+        let mut cmd = Cmd::with_capacity(3 + keys.len() + args, 64 + 48 * keys.len() + 8 * args);
+        cmd.arg("EVALSHA").arg(sha).arg(keys.len()).arg(keys);
+        Self(cmd)
+    }
+
+    /// The two arguments that both scripts begin with. Zero stands for the server's own time.
+    fn now_and_id(&mut self, now: Option<Timestamp>, reservation: ReservationId) {
+        self.number(now.map_or(0, Timestamp::micros));
+        self.0.arg(Hex(reservation));
+    }
+
+    fn number(&mut self, n: u64) {
+        self.0.arg(n.min(MAX_EXACT));
+    }
+
+    fn text(&mut self, text: &str) {
+        self.0.arg(text);
+    }
+
+    fn flag(&mut self, on: bool) {
+        self.text(if on { "1" } else { "0" });
+    }
+
+    fn rule(&mut self, rule: &Rule) {
+        match rule {
+            Rule::Bucket { bucket, .. } => {
+                self.text("b");
+                for n in [bucket.capacity(), bucket.gain(), bucket.unit()] {
+                    self.number(n);
+                }
+            }
+            Rule::Window { limit, .. } => {
+                self.text("w");
+                self.number(*limit);
+            }
+            Rule::Budget { cap, boundaries } => {
+                self.text("m");
+                self.number(*cap);
+                for start in boundaries.0 {
+                    self.number(start.min(MAX_SECOND));
+                }
+            }
+        }
+    }
+}
+
+/// A reservation id as the scripts know it: 32 hexadecimal digits.
+struct Hex(ReservationId);
+
+impl redis::ToRedisArgs for Hex {
+    fn write_redis_args<W: ?Sized + redis::RedisWrite>(&self, out: &mut W) {
+        out.write_arg_fmt(self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{Boundaries, Period};
+    use crate::limit::{Bucket, Line, Scope};
+
+    fn words(cmd: &Cmd) -> String {
+        let word = |arg| match arg {
+            redis::Arg::Simple(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            _ => String::from("?"),
+        };
+        cmd.args_iter().map(word).collect::<Vec<_>>().join(" ")
+    }
+
+    fn claims() -> Vec<Claim> {
+        let customer = ScopeKey { scope: Scope::Customer, owner: "c".into() };
+        let bucket = Bucket::new(10, 10, 60_000_000).expect("exact");
+        let rpm = Rule::Bucket { bucket, max_wait: 5, forgive: true };
+        let day = Rule::Budget { cap: u64::MAX, boundaries: Boundaries([1, 2, 3, u64::MAX]) };
+        vec![
+            Claim { scope: customer.clone(), limit: LimitName::Rpm, rule: rpm, measure: Measure::Request, amount: 1 },
+            Claim { scope: customer, limit: LimitName::Spend(Period::Day), rule: day, measure: Measure::Money, amount: 7 },
+        ]
+    }
+
+    #[test]
+    fn an_admission_is_spelled_as_the_script_reads_it() {
+        let claims = claims();
+        let customer = claims[0].scope.clone();
+        let admission = Admission { reservation: ReservationId::new(255), customer, claims, elastic: None, lease: 60 };
+        assert_eq!(
+            words(&admit("SHA", &admission, Some(Timestamp(9)))),
+            "EVALSHA SHA 3 tg1:{c:c}:holds tg1:{c:c}:rates tg1:{c:c}:budgets 9 000000000000000000000000000000ff 60 0 0 0 0 2 \
+             2 rpm - 0 1 5 b 10 1 6000000 3 spend_day $ 0 7 0 m 9007199254740992 1 2 3 9000000000"
+        );
+    }
+
+    #[test]
+    fn a_settlement_is_spelled_as_the_script_reads_it() {
+        let lines = claims().into_iter().map(|claim| Line { claim, actual: 4, booked: 2 }).collect::<Vec<_>>();
+        let customer = lines[0].claim.scope.clone();
+        let settlement = Settlement { reservation: ReservationId::new(1), customer, lines };
+        assert_eq!(
+            words(&settle("SHA", &settlement, None)),
+            "EVALSHA SHA 5 tg1:{c:c}:holds tg1:{c:c}:ends0 tg1:{c:c}:ends1 tg1:{c:c}:rates tg1:{c:c}:budgets \
+             0 00000000000000000000000000000001 2 4 rpm 1 4 2 1 b 10 1 6000000 5 spend_day 7 4 2 0 m 9007199254740992 1 2 3 9000000000"
+        );
+    }
+}

@@ -1,0 +1,161 @@
+//! Names of the keys. Versioned (`tg1`), few per customer, and tagged so that a cluster keeps what one script touches in one slot.
+//!
+//! Everything of one customer, their users included, carries the tag `{c:CUSTOMER}`; what all customers share carries `{shared}`.
+//! A customer costs at most `rates`, `budgets`, `holds`, `ends0` and `ends1`, and two more per user; all of them expire.
+
+use crate::domain::Period;
+use crate::limit::{LimitName, Scope, ScopeKey};
+use redis::{RedisWrite, ToRedisArgs};
+use std::fmt;
+
+/// What a key holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shelf {
+    /// Buckets and windows of a scope (hash, a field per limit).
+    Rates,
+    /// Budgets and quotas of a scope (hash, a field per limit).
+    Budgets,
+    /// Reservations of a customer that are in flight (hash, a field per reservation).
+    Holds,
+    /// Reservations of a customer that ended in an even hour (hash, a field per reservation).
+    EvenEnds,
+    /// The same, in an odd hour.
+    OddEnds,
+}
+
+impl Shelf {
+    /// Where the state of a limit is kept.
+    pub(super) const fn of(limit: LimitName) -> Self {
+        if limit.period().is_some() { Self::Budgets } else { Self::Rates }
+    }
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Rates => "rates",
+            Self::Budgets => "budgets",
+            Self::Holds => "holds",
+            Self::EvenEnds => "ends0",
+            Self::OddEnds => "ends1",
+        }
+    }
+}
+
+/// The key of one shelf of one scope, written straight into a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Key<'a> {
+    /// Whose.
+    pub(super) scope: &'a ScopeKey,
+    /// What.
+    pub(super) shelf: Shelf,
+}
+
+impl fmt::Display for Key<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (owner, shelf) = (&*self.scope.owner, self.shelf.as_str());
+        match self.scope.scope {
+            Scope::Customer => write!(f, "tg1:{{c:{owner}}}:{shelf}"),
+            Scope::User => {
+                // Encoded ids hold no slash, so the first one ends the customer's.
+                let (customer, user) = owner.split_once('/').unwrap_or((owner, ""));
+                write!(f, "tg1:{{c:{customer}}}:user:{user}:{shelf}")
+            }
+            Scope::App | Scope::Share | Scope::Pool | Scope::Gateway => {
+                write!(f, "tg1:{{shared}}:{}:{owner}:{shelf}", self.scope.scope.as_str())
+            }
+        }
+    }
+}
+
+impl ToRedisArgs for Key<'_> {
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        out.write_arg_fmt(self);
+    }
+}
+
+/// The distinct keys of one call in the order in which the script gets them.
+#[derive(Debug)]
+pub(super) struct KeySet<'a>(Vec<Key<'a>>);
+
+impl<'a> KeySet<'a> {
+    /// The script's fixed keys, then those of the limits: what lives with customers before what is shared.
+    pub(super) fn new<L>(fixed: &[Key<'a>], limits: L) -> Self
+    where
+        L: Iterator<Item = (&'a ScopeKey, LimitName)> + Clone,
+    {
+        let mut keys = fixed.to_vec();
+        for customers in [true, false] {
+            for (scope, limit) in limits.clone().filter(|(scope, _)| scope.scope.is_customers() == customers) {
+                let key = Key { scope, shelf: Shelf::of(limit) };
+                if !keys.contains(&key) {
+                    keys.push(key);
+                }
+            }
+        }
+        Self(keys)
+    }
+
+    /// The keys.
+    pub(super) fn keys(&self) -> &[Key<'a>] {
+        &self.0
+    }
+
+    /// The script's index (from one) of the key in which a limit is kept.
+    pub(super) fn index(&self, scope: &ScopeKey, limit: LimitName) -> usize {
+        let shelf = Shelf::of(limit);
+        let at = self.0.iter().position(|key| key.shelf == shelf && key.scope == scope);
+        1 + at.expect("the set was made from these limits")
+    }
+}
+
+/// The budget or quota that a field of a `budgets` hash is about.
+pub(super) fn budget_named(field: &[u8]) -> Option<LimitName> {
+    let kinds = [LimitName::Spend, LimitName::RequestQuota, LimitName::TokenQuota];
+    let names = kinds.iter().flat_map(|kind| Period::ALL.map(kind));
+    names.into_iter().find(|name| name.as_str().as_bytes() == field)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scope(scope: Scope, owner: &str) -> ScopeKey {
+        ScopeKey { scope, owner: owner.into() }
+    }
+
+    #[test]
+    fn a_customer_and_their_users_share_a_tag_and_the_rest_another() {
+        for (whose, owner, shelf, name) in [
+            (Scope::Customer, "cust_42", Shelf::Rates, "tg1:{c:cust_42}:rates"),
+            (Scope::Customer, "cust_42", Shelf::EvenEnds, "tg1:{c:cust_42}:ends0"),
+            (Scope::User, "cust_42/#ab", Shelf::Budgets, "tg1:{c:cust_42}:user:#ab:budgets"),
+            (Scope::App, "shop", Shelf::Budgets, "tg1:{shared}:app:shop:budgets"),
+            (Scope::Share, "mini/background", Shelf::Rates, "tg1:{shared}:share:mini/background:rates"),
+            (Scope::Gateway, "", Shelf::Budgets, "tg1:{shared}:gateway::budgets"),
+        ] {
+            assert_eq!(Key { scope: &scope(whose, owner), shelf }.to_string(), name);
+        }
+    }
+
+    #[test]
+    fn keys_are_distinct_and_the_customers_come_first() {
+        let (pool, customer) = (scope(Scope::Pool, "mini"), scope(Scope::Customer, "c"));
+        let limits = [
+            (&pool, LimitName::Tpm),
+            (&customer, LimitName::Messages),
+            (&customer, LimitName::Spend(Period::Day)),
+            (&customer, LimitName::Rpm),
+        ];
+        let holds = Key { scope: &customer, shelf: Shelf::Holds };
+        let set = KeySet::new(&[holds], limits.iter().copied());
+        let names: Vec<_> = set.keys().iter().map(ToString::to_string).collect();
+        assert_eq!(names, ["tg1:{c:c}:holds", "tg1:{c:c}:rates", "tg1:{c:c}:budgets", "tg1:{shared}:pool:mini:rates"]);
+        assert_eq!(limits.map(|(scope, limit)| set.index(scope, limit)), [4, 2, 3, 2]);
+    }
+
+    #[test]
+    fn every_budget_is_found_by_its_name() {
+        assert_eq!(budget_named(b"spend_day"), Some(LimitName::Spend(Period::Day)));
+        assert_eq!(budget_named(b"tokens_month"), Some(LimitName::TokenQuota(Period::Month)));
+        assert_eq!(budget_named(b"rpm"), None);
+    }
+}

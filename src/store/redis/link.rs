@@ -1,0 +1,312 @@
+//! The connection to one Redis server: dialled on demand, shared by all calls, replaced when it breaks.
+//!
+//! Every call has a deadline and ends with it, whatever the connection does. Calls are sent down one multiplexed connection; a call
+//! that is given up leaves its place in the reply order, so a late reply is never taken for another call's. While no connection
+//! stands, one task dials and all calls wait for it, each until its own deadline; after a failed dial calls fail at once until the
+//! next one is due. So an outage costs each request a moment, and recovery needs nobody's help.
+
+use super::scripts::Scripts;
+use crate::store::StoreError;
+use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, ErrorKind, Pipeline, RedisError, RedisResult, ServerErrorKind, Value};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout};
+
+/// The longest a dial may take, name lookup, TLS and log-in included.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(1);
+/// The pause between a failed dial and the next.
+const DIAL_PAUSE: Duration = Duration::from_millis(100);
+/// A connection on which calls time out and that gave no reply for this long is replaced: the peer may be gone without a word.
+const SILENCE: Duration = Duration::from_secs(1);
+/// Scripts are loaded again this often for one call before it fails; more than one flush during a call is no accident.
+const RELOADS: usize = 2;
+
+/// The replies of a pipeline, one per command.
+pub(super) type Replies = Vec<RedisResult<Value>>;
+
+/// A server and the connection to it. Cheap to clone; clones share the connection.
+#[derive(Clone)]
+pub(super) struct Link(Arc<Inner>);
+
+struct Inner {
+    client: Client,
+    deadline: Duration,
+    scripts: Scripts,
+    live: ArcSwapOption<Live>,
+    dial: Mutex<Dial>,
+    dialled: Notify,
+    eviction: AtomicU8,
+    /// Serialises the loading of scripts and counts it, so that calls which miss them together load them once.
+    loading: tokio::sync::Mutex<()>,
+    loads: AtomicU64,
+    born: Instant,
+}
+
+/// A connection that stood when it was last used.
+struct Live {
+    connection: MultiplexedConnection,
+    /// Milliseconds after `born` at which it last gave a reply.
+    replied: AtomicU64,
+}
+
+/// The state of dialling.
+#[derive(Default)]
+struct Dial {
+    running: bool,
+    /// When the last dial failed, and with what.
+    failed: Option<(Instant, String)>,
+}
+
+/// What the server does when its memory is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Eviction {
+    /// Not asked yet, or the server does not tell.
+    Unknown,
+    /// It refuses writes, as it should.
+    Never,
+    /// It may throw away budgets.
+    Possible,
+}
+
+impl Link {
+    /// A link that dials on its first use.
+    pub(super) fn new(client: Client, deadline: Duration) -> Self {
+        Self(Arc::new(Inner {
+            client,
+            deadline,
+            scripts: Scripts::new(),
+            live: ArcSwapOption::empty(),
+            dial: Mutex::default(),
+            dialled: Notify::new(),
+            eviction: AtomicU8::new(Eviction::Unknown as u8),
+            loading: tokio::sync::Mutex::default(),
+            loads: AtomicU64::new(0),
+            born: Instant::now(),
+        }))
+    }
+
+    /// The scripts this link keeps loaded.
+    pub(super) fn scripts(&self) -> &Scripts {
+        &self.0.scripts
+    }
+
+    /// What was learned of the server's eviction policy when the connection was made.
+    pub(super) fn eviction(&self) -> Eviction {
+        match self.0.eviction.load(Ordering::Relaxed) {
+            n if n == Eviction::Never as u8 => Eviction::Never,
+            n if n == Eviction::Possible as u8 => Eviction::Possible,
+            _ => Eviction::Unknown,
+        }
+    }
+
+    /// Sends the commands in one round trip and gives their replies in order. Scripts the server has lost are loaded again.
+    ///
+    /// # Errors
+    /// [`StoreError::Unreachable`] at the deadline or without a connection, [`StoreError::Failed`] for an error reply to any command.
+    pub(super) async fn call(&self, pipeline: &mut Pipeline) -> Result<Vec<Value>, StoreError> {
+        pipeline.ignore_errors(); // of single commands: they are sorted out below
+        match timeout(self.0.deadline, self.attempt(pipeline)).await {
+            Ok(replies) => replies,
+            Err(_) => {
+                self.0.check_silence();
+                Err(StoreError::Unreachable(format!("no reply within {:?}", self.0.deadline)))
+            }
+        }
+    }
+
+    async fn attempt(&self, pipeline: &Pipeline) -> Result<Vec<Value>, StoreError> {
+        let inner = &self.0;
+        for _ in 0..=RELOADS {
+            let live = self.live().await?;
+            let loads = inner.loads.load(Ordering::Acquire);
+            let replies = inner.send(&live, pipeline).await?;
+            if !replies.iter().any(|reply| reply.as_ref().is_err_and(lost_script)) {
+                return replies.into_iter().collect::<RedisResult<_>>().map_err(|error| inner.failed(&live, &error));
+            }
+            inner.reload(&live, loads).await?;
+        }
+        Err(StoreError::Failed(String::from("the scripts are flushed as fast as they are loaded")))
+    }
+
+    /// The standing connection, or the one that is being dialled.
+    async fn live(&self) -> Result<Arc<Live>, StoreError> {
+        if let Some(live) = self.0.live.load_full() {
+            return Ok(live);
+        }
+        let dialled = self.0.dialled.notified();
+        tokio::pin!(dialled);
+        dialled.as_mut().enable(); // from here on the end of a dial is not missed
+        self.dial()?;
+        dialled.await;
+        self.0.live.load_full().ok_or_else(|| self.0.not_connected())
+    }
+
+    /// Starts a dial unless one runs, or one just failed.
+    pub(super) fn dial(&self) -> Result<(), StoreError> {
+        let mut dial = self.0.dial.lock();
+        if let Some((at, error)) = dial.failed.as_ref().filter(|(at, _)| at.elapsed() < DIAL_PAUSE) {
+            let ago = at.elapsed();
+            return Err(StoreError::Unreachable(format!("{error} ({ago:?} ago)")));
+        }
+        if self.0.live.load().is_some() {
+            self.0.dialled.notify_waiters(); // it came to stand while the caller looked
+        } else if !std::mem::replace(&mut dial.running, true) {
+            let inner = self.0.clone();
+            // Bounded by DIAL_TIMEOUT, and nothing waits for it at shutdown: it writes nothing.
+            tokio::spawn(async move { inner.dial().await });
+        }
+        Ok(())
+    }
+}
+
+impl Inner {
+    async fn dial(&self) {
+        let config = AsyncConnectionConfig::new().set_connection_timeout(Some(DIAL_TIMEOUT)).set_response_timeout(None);
+        let connect = async {
+            let mut connection = self.client.get_multiplexed_async_connection_with_config(&config).await?;
+            let eviction = self.prepare(&mut connection).await?;
+            Ok::<_, RedisError>((connection, eviction))
+        };
+        let result = match timeout(DIAL_TIMEOUT, connect).await {
+            Ok(result) => result.map_err(|error| describe(&error)),
+            Err(_) => Err(format!("no connection within {DIAL_TIMEOUT:?}")),
+        };
+        let mut dial = self.dial.lock();
+        dial.running = false;
+        match result {
+            Ok((connection, eviction)) => {
+                if dial.failed.take().is_some() {
+                    tracing::info!("redis is reachable again");
+                }
+                self.note_eviction(eviction);
+                let replied = AtomicU64::new(self.age());
+                self.live.store(Some(Arc::new(Live { connection, replied })));
+            }
+            Err(error) => {
+                if dial.failed.is_none() {
+                    tracing::warn!(%error, "redis is not reachable");
+                }
+                dial.failed = Some((Instant::now(), error));
+            }
+        }
+        drop(dial);
+        self.dialled.notify_waiters();
+    }
+
+    /// Loads the scripts and asks for the eviction policy, once per connection. Neither has to succeed: a server may forbid `CONFIG`,
+    /// and a script that is missing is loaded when it is called.
+    async fn prepare(&self, connection: &mut MultiplexedConnection) -> RedisResult<Eviction> {
+        let mut pipeline = redis::pipe();
+        pipeline.ignore_errors().cmd("CONFIG").arg("GET").arg("maxmemory-policy");
+        self.scripts.load(&mut pipeline);
+        let replies: Replies = pipeline.query_async(connection).await?;
+        let policy = match replies.into_iter().next() {
+            Some(Ok(Value::Array(pair))) => pair.into_iter().nth(1),
+            Some(Ok(Value::Map(pairs))) => pairs.into_iter().next().map(|(_, value)| value),
+            _ => None,
+        };
+        Ok(match policy {
+            Some(Value::BulkString(policy)) if policy == b"noeviction" => Eviction::Never,
+            Some(Value::BulkString(_)) => Eviction::Possible,
+            _ => Eviction::Unknown,
+        })
+    }
+
+    fn note_eviction(&self, eviction: Eviction) {
+        let before = self.eviction.swap(eviction as u8, Ordering::Relaxed);
+        if eviction == Eviction::Possible && before != eviction as u8 {
+            tracing::warn!("redis may evict keys when its memory is full, budgets included; set maxmemory-policy to noeviction");
+        }
+    }
+
+    async fn send(&self, live: &Arc<Live>, pipeline: &Pipeline) -> Result<Replies, StoreError> {
+        let mut connection = live.connection.clone();
+        let replies: Replies = pipeline.query_async(&mut connection).await.map_err(|error| self.failed(live, &error))?;
+        live.replied.store(self.age(), Ordering::Relaxed);
+        Ok(replies)
+    }
+
+    /// Loads the scripts, unless another call has done so since `seen` loads.
+    async fn reload(&self, live: &Arc<Live>, seen: u64) -> Result<(), StoreError> {
+        let _turn = self.loading.lock().await;
+        if self.loads.load(Ordering::Acquire) != seen {
+            return Ok(());
+        }
+        let mut pipeline = redis::pipe();
+        pipeline.ignore_errors();
+        self.scripts.load(&mut pipeline);
+        let replies = self.send(live, &pipeline).await?;
+        replies.into_iter().collect::<RedisResult<Vec<_>>>().map_err(|error| self.failed(live, &error))?;
+        self.loads.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
+    /// Classifies an error and drops the connection where only another one can help.
+    fn failed(&self, live: &Arc<Live>, error: &RedisError) -> StoreError {
+        let text = describe(error);
+        match error.kind() {
+            // After a failover the old master answers so; its name may lead to the new one by now.
+            ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown) => {
+                self.discard(live);
+                StoreError::Failed(text)
+            }
+            // A new connection logs in again.
+            _ if error.code() == Some("NOAUTH") => {
+                self.discard(live);
+                StoreError::Failed(text)
+            }
+            ErrorKind::Server(_) | ErrorKind::Extension => StoreError::Failed(text),
+            ErrorKind::Io => {
+                self.discard(live);
+                StoreError::Unreachable(text)
+            }
+            // What is left are replies that do not parse: nothing after them on this connection can be trusted.
+            _ => {
+                self.discard(live);
+                StoreError::Failed(text)
+            }
+        }
+    }
+
+    fn check_silence(&self) {
+        if let Some(live) = self.live.load_full() {
+            let silent = self.age().saturating_sub(live.replied.load(Ordering::Relaxed));
+            if u128::from(silent) > SILENCE.as_millis() {
+                self.discard(&live);
+            }
+        }
+    }
+
+    /// Takes this connection out of use, if it still is in use. Calls already under way on it end by themselves.
+    fn discard(&self, live: &Arc<Live>) {
+        let _turn = self.dial.lock();
+        if self.live.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, live)) {
+            self.live.store(None);
+        }
+    }
+
+    fn not_connected(&self) -> StoreError {
+        let dial = self.dial.lock();
+        StoreError::Unreachable(dial.failed.as_ref().map_or_else(|| String::from("the connection broke"), |(_, e)| e.clone()))
+    }
+
+    /// Milliseconds since the link was made.
+    fn age(&self) -> u64 {
+        u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+fn lost_script(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
+}
+
+/// The error for the log, bounded. The client never puts the address or its password into an error's text.
+fn describe(error: &RedisError) -> String {
+    error.to_string().chars().take(200).collect()
+}

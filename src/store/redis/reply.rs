@@ -1,0 +1,151 @@
+//! What the scripts answered, read strictly: a reply of another length or type is a failure of the store, never a zero.
+
+use super::keys::budget_named;
+use crate::domain::Timestamp;
+use crate::limit::{Decision, Outcome, Verdict};
+use crate::store::{Balance, StoreError};
+use redis::Value;
+
+/// Integers before those of the first claim.
+const HEAD: usize = 4;
+/// Integers per claim.
+const PER_CLAIM: usize = 7;
+
+/// The reply of `admit.lua` to this many claims.
+pub(super) fn decision(reply: &Value, claims: usize) -> Result<Decision, StoreError> {
+    let numbers = integers("admit", reply, HEAD + PER_CLAIM * claims)?;
+    let (head, rest) = numbers.split_at(HEAD);
+    let granted = if head[3] == -1 { None } else { Some(natural(head[3])?) };
+    Ok(Decision {
+        at: Timestamp(natural(head[0])?),
+        admitted: head[1] == 1,
+        start_in: natural(head[2])?,
+        granted,
+        verdicts: rest.chunks_exact(PER_CLAIM).map(verdict).collect::<Result<_, _>>()?,
+    })
+}
+
+fn verdict(numbers: &[i64]) -> Result<Verdict, StoreError> {
+    let n = |i: usize| natural(numbers[i]);
+    let outcome = match numbers[0] {
+        0 => Outcome::Fits,
+        1 => Outcome::Starts(n(1)?),
+        2 => Outcome::Refused(n(1)?),
+        3 => Outcome::InFlight,
+        4 => Outcome::Exhausted,
+        5 => Outcome::Never,
+        6 => Outcome::Deferred,
+        other => return Err(StoreError::Failed(format!("admit gave the outcome {other}"))),
+    };
+    Ok(Verdict { outcome, used: n(2)?, held: n(3)?, remaining: n(4)?, reset_in: n(5)?, booked: n(6)? })
+}
+
+/// The reply of `settle.lua`. Whether something was booked is the script's business; that it answered is ours.
+pub(super) fn settled(reply: &Value) -> Result<(), StoreError> {
+    integers("settle", reply, 2).map(drop)
+}
+
+/// A `budgets` hash. A field that is not ours or not readable is skipped: the scripts treat it as never seen.
+pub(super) fn balances(reply: &Value) -> Result<Vec<Balance>, StoreError> {
+    let Value::Array(items) = reply else { return Err(unexpected("read", reply)) };
+    let mut balances: Vec<_> = items.chunks_exact(2).filter_map(|pair| balance(&pair[0], &pair[1])).collect();
+    balances.sort_by_key(|balance| balance.limit);
+    Ok(balances)
+}
+
+/// `<start> <spent> <held>` of the present period, then the same of the one before.
+fn balance(field: &Value, value: &Value) -> Option<Balance> {
+    let (Value::BulkString(field), Value::BulkString(value)) = (field, value) else { return None };
+    let mut numbers = std::str::from_utf8(value).ok()?.split(' ').map(str::parse::<u64>);
+    let mut next = || numbers.next()?.ok();
+    let (period, spent, held) = (next()?, next()?, next()?);
+    Some(Balance { limit: budget_named(field)?, period, spent, held })
+}
+
+fn integers(script: &str, reply: &Value, count: usize) -> Result<Vec<i64>, StoreError> {
+    let Value::Array(items) = reply else { return Err(unexpected(script, reply)) };
+    if items.len() != count {
+        return Err(StoreError::Failed(format!("{script} gave {} values instead of {count}", items.len())));
+    }
+    let integer = |item: &Value| match item {
+        Value::Int(n) => Ok(*n),
+        other => Err(unexpected(script, other)),
+    };
+    items.iter().map(integer).collect()
+}
+
+fn natural(n: i64) -> Result<u64, StoreError> {
+    u64::try_from(n).map_err(|_| StoreError::Failed(format!("a script gave the negative number {n}")))
+}
+
+/// Names the type only: the content may be anything.
+fn unexpected(script: &str, value: &Value) -> StoreError {
+    let kind = match value {
+        Value::Nil => "nil",
+        Value::Int(_) => "an integer",
+        Value::BulkString(_) | Value::SimpleString(_) | Value::Okay => "a string",
+        Value::Array(_) => "an array",
+        _ => "another type",
+    };
+    StoreError::Failed(format!("{script} answered {kind}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Period;
+    use crate::limit::LimitName;
+
+    fn ints(numbers: &[i64]) -> Value {
+        Value::Array(numbers.iter().map(|n| Value::Int(*n)).collect())
+    }
+
+    fn text(text: &str) -> Value {
+        Value::BulkString(text.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn a_decision_is_read_to_the_number() {
+        let reply = ints(&[9_000, 1, 1_800_000, 512, 1, 1_800_000, 10, 0, 0, 2_000_000, 5]);
+        let verdict =
+            Verdict { outcome: Outcome::Starts(1_800_000), used: 10, held: 0, remaining: 0, reset_in: 2_000_000, booked: 5 };
+        let right =
+            Decision { at: Timestamp(9_000), admitted: true, start_in: 1_800_000, granted: Some(512), verdicts: vec![verdict] };
+        assert_eq!(decision(&reply, 1).expect("well-formed"), right);
+    }
+
+    #[test]
+    fn a_reply_of_another_shape_is_a_failure_and_not_a_zero() {
+        let mut nil_inside = vec![Value::Int(1); 11];
+        nil_inside[5] = Value::Nil;
+        for (reply, claims) in [
+            (Value::Nil, 0),
+            (Value::Okay, 0),
+            (Value::Int(1), 0),
+            (Value::Array(Vec::new()), 0),
+            (ints(&[9, 1, 0, -1]), 1),
+            (ints(&[9, 1, 0, -1, 0]), 0),
+            (ints(&[9, 1, -3, -1]), 0),
+            (ints(&[9, 1, 0, -1, 7, 0, 0, 0, 0, 0, 0]), 1),
+            (Value::Array(nil_inside), 1),
+        ] {
+            assert!(matches!(decision(&reply, claims), Err(StoreError::Failed(_))), "{reply:?}");
+        }
+        for reply in [Value::Nil, ints(&[9]), Value::Array(vec![Value::Int(1), Value::Nil])] {
+            assert!(matches!(settled(&reply), Err(StoreError::Failed(_))), "{reply:?}");
+        }
+    }
+
+    #[test]
+    fn balances_skip_what_is_not_ours() {
+        let fields =
+            ["tokens_day", "86400 5 6 0 0 0", "spend_day", "86400 7 8 0 1 2", "spend_week", "abc", "other", "1 2 3 4 5 6"];
+        let read = balances(&Value::Array(fields.map(text).to_vec())).expect("an array");
+        let right = [
+            Balance { limit: LimitName::Spend(Period::Day), period: 86_400, spent: 7, held: 8 },
+            Balance { limit: LimitName::TokenQuota(Period::Day), period: 86_400, spent: 5, held: 6 },
+        ];
+        assert_eq!(read, right);
+        assert!(balances(&Value::Nil).is_err());
+    }
+}

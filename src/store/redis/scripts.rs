@@ -1,0 +1,47 @@
+//! The two scripts, prepared once: their source, its hash, and how they get into a server that does not know them.
+
+use redis::{Pipeline, Script};
+
+const LIMITS: &str = include_str!("../../../lua/limits.lua");
+const ADMIT: &str = include_str!("../../../lua/admit.lua");
+const SETTLE: &str = include_str!("../../../lua/settle.lua");
+
+/// Both scripts with the part they share in front.
+pub(super) struct Scripts {
+    admit: Prepared,
+    settle: Prepared,
+}
+
+struct Prepared {
+    source: String,
+    sha: String,
+}
+
+impl Scripts {
+    /// Hashes them: once per process, not per call.
+    pub(super) fn new() -> Self {
+        let prepare = |body: &str| {
+            let source = format!("{LIMITS}{body}");
+            let sha = Script::new(&source).get_hash().to_owned();
+            Prepared { source, sha }
+        };
+        Self { admit: prepare(ADMIT), settle: prepare(SETTLE) }
+    }
+
+    /// What `EVALSHA` takes for an admission.
+    pub(super) fn admit(&self) -> &str {
+        &self.admit.sha
+    }
+
+    /// What `EVALSHA` takes for a settlement.
+    pub(super) fn settle(&self) -> &str {
+        &self.settle.sha
+    }
+
+    /// Adds the commands that make a server know both.
+    pub(super) fn load(&self, pipeline: &mut Pipeline) {
+        for script in [&self.admit, &self.settle] {
+            pipeline.cmd("SCRIPT").arg("LOAD").arg(&script.source);
+        }
+    }
+}
