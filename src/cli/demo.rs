@@ -95,6 +95,9 @@ base_url = "{provider}"
 base_url = "{provider}"
 [identity]
 default_plan = "business"
+# The stand-in's fault-* models have no price.
+[pricing]
+unpriced = "free"
 
 # A burst of three messages, then one a minute.
 [plans.demo-messages]

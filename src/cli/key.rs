@@ -15,7 +15,9 @@ pub fn run(name: &str) -> ExitCode {
     }
     let key = format!("tg-{}", blake3::Hash::from_bytes(random).to_hex());
     let hash = blake3::Hash::from_bytes(hash_key(&key)).to_hex();
-    out::line(&format!("The key of {name}, shown only now:\n\n    {key}\n\nFor the configuration:\n\n[keys.{name}]\nhash = \"blake3:{hash}\""));
+    out::line(&format!(
+        "The key of {name}, shown only now:\n\n    {key}\n\nFor the configuration:\n\n[keys.{name}]\nhash = \"blake3:{hash}\""
+    ));
     ExitCode::SUCCESS
 }
 

@@ -39,8 +39,8 @@ enum Command {
     },
     /// Ask a running gateway whether it is ready; exits non-zero when it is not (for container health checks)
     Health {
-        /// Its address
-        #[arg(long, default_value = "http://127.0.0.1:8080")]
+        /// What to ask
+        #[arg(long, default_value = "http://127.0.0.1:8080/readyz")]
         url: String,
     },
 }

@@ -1,8 +1,8 @@
 //! `tollgate serve`: configuration before ports, versions logged, an ordered end.
 
 use super::{BAD_CONFIG, Serve, out};
-use crate::config::{Env, Policy};
 use crate::config::policy::StoreKind;
+use crate::config::{Env, Policy};
 use crate::server::Server;
 use crate::stack::Gateway;
 use crate::store::embedded::{EmbeddedLedger, LostHold};

@@ -5,7 +5,6 @@
 //! waiting helps, and not retry at all where it does not. [`rate_headers`] puts the customer's own limits on every answer, in the
 //! IETF's and in the route's vendor spelling; the provider's account-level numbers never pass ([`is_account_number`]).
 
-mod body;
 mod headers;
 mod limit;
 mod message;
@@ -17,7 +16,7 @@ mod standing;
 mod text;
 
 pub use headers::{is_account_number, rate_headers};
-pub use names::{NOTICE, REFUSED_BY, REQUEST_ID};
+pub use names::{NOTICE, OUTPUT_CAP, REFUSED_BY, REQUEST_ID};
 pub use rejection::{Forbidden, Rejection, Unauthenticated, UpstreamFault};
 pub use response::{Context, mark_provider, reject};
 pub use standing::Standing;

@@ -8,6 +8,8 @@ pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-tollgate-request-i
 pub const REFUSED_BY: HeaderName = HeaderName::from_static("x-tollgate-refused-by");
 /// That a cap is nearly used up.
 pub const NOTICE: HeaderName = HeaderName::from_static("x-tollgate-notice");
+/// The output cap that was written into the request, in tokens.
+pub const OUTPUT_CAP: HeaderName = HeaderName::from_static("x-tollgate-output-cap");
 
 /// Where OpenAI's SDKs look for the id of a request.
 pub(super) const OPENAI_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");

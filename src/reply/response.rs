@@ -1,6 +1,5 @@
 //! A rejection as an HTTP response.
 
-use super::body::{ErrorBody, render};
 use super::limit::{is_open, member};
 use super::message::message;
 use super::names::{ANTHROPIC_REQUEST_ID, OPENAI_REQUEST_ID, REFUSED_BY, REQUEST_ID, RETRY_AFTER_MS, SHOULD_RETRY};
@@ -12,6 +11,7 @@ use super::text::{header, seconds};
 use crate::config::policy::Plan;
 use crate::domain::RequestId;
 use crate::wire::Dialect;
+use crate::wire::error::{ErrorBody, render};
 use axum::body::Body;
 use http::{HeaderMap, HeaderValue, Response, header as standard};
 use serde_json::{Map, Value};

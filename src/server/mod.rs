@@ -125,11 +125,7 @@ fn connection(
     let mut builder = Builder::new(TokioExecutor::new());
     // Without a timer hyper would wait for a slow head for ever.
     builder.http1().timer(TokioTimer::new()).header_read_timeout(settings.header_timeout);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .keep_alive_interval(Some(settings.header_timeout))
-        .max_concurrent_streams(1_024);
+    builder.http2().timer(TokioTimer::new()).keep_alive_interval(Some(settings.header_timeout)).max_concurrent_streams(1_024);
     let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
     let connection = graceful.watch(connection);
     let patience = settings.header_timeout;

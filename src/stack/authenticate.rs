@@ -129,7 +129,8 @@ mod tests {
             assert_eq!(&*app.name, "shop");
             assert!(matches!(credential, Credential::Configured), "the caller's key never goes on");
         }
-        for pairs in [&[("authorization", "Bearer tk-2")][..], &[], &[("authorization", "Bearer tk-1"), ("authorization", "Bearer x")]]
+        for pairs in
+            [&[("authorization", "Bearer tk-2")][..], &[], &[("authorization", "Bearer tk-1"), ("authorization", "Bearer x")]]
         {
             assert!(matches!(authenticate(&auth, &headers(pairs), LOOPBACK), Err(Rejection::Unauthenticated(_))), "{pairs:?}");
         }
@@ -139,7 +140,9 @@ mod tests {
     fn passthrough_is_for_trusted_networks_only() {
         let auth = Auth::Passthrough { trusted: vec!["10.0.0.0/8".parse().expect("a network")] };
         let sent = headers(&[("authorization", "Bearer sk-1")]);
-        for (peer, allowed) in [("127.0.0.1", true), ("::1", true), ("::ffff:10.1.2.3", true), ("10.1.2.3", true), ("192.0.2.1", false)] {
+        for (peer, allowed) in
+            [("127.0.0.1", true), ("::1", true), ("::ffff:10.1.2.3", true), ("10.1.2.3", true), ("192.0.2.1", false)]
+        {
             let peer: IpAddr = peer.parse().expect("an address");
             assert_eq!(authenticate(&auth, &sent, peer).is_ok(), allowed, "{peer}");
         }

@@ -109,7 +109,8 @@ fn check_type(headers: &HeaderMap) -> Result<(), Rejection> {
     let mut parts = text.split(';').map(str::trim);
     let kind = parts.next().unwrap_or_default();
     let charset = parts.find_map(|part| part.strip_prefix("charset=")).unwrap_or("utf-8").trim_matches('"');
-    let is_json = matches!(kind, "" | "application/json" | "text/json") || kind.starts_with("application/") && kind.ends_with("+json");
+    let is_json =
+        matches!(kind, "" | "application/json" | "text/json") || kind.starts_with("application/") && kind.ends_with("+json");
     if is_json && matches!(charset, "utf-8" | "utf8" | "us-ascii") { Ok(()) } else { Err(Rejection::UnsupportedMediaType) }
 }
 
@@ -176,11 +177,15 @@ mod tests {
     async fn the_limit_holds_before_and_after_decoding() {
         let none = HeaderMap::new();
         assert!(read(Body::from("x".repeat(100)), &none, &server(100)).await.is_ok());
-        assert!(matches!(read(Body::from("x".repeat(101)), &none, &server(100)).await, Err(Rejection::BodyTooLarge { max: 100 })));
+        assert!(matches!(
+            read(Body::from("x".repeat(101)), &none, &server(100)).await,
+            Err(Rejection::BodyTooLarge { max: 100 })
+        ));
         let bomb = gzip(&vec![b'a'; 10_000_000]).await;
         assert!(bomb.len() < 100_000);
         assert!(matches!(read(Body::from(bomb), &headers("gzip"), &server(100_000)).await, Err(Rejection::BodyTooLarge { .. })));
-        let endless = Body::from_stream(futures_util::stream::repeat_with(|| Ok::<_, std::io::Error>(Bytes::from_static(&[b' '; 1_000]))));
+        let endless =
+            Body::from_stream(futures_util::stream::repeat_with(|| Ok::<_, std::io::Error>(Bytes::from_static(&[b' '; 1_000]))));
         assert!(matches!(read(endless, &none, &server(1_000_000)).await, Err(Rejection::BodyTooLarge { .. })));
     }
 

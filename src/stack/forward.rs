@@ -16,8 +16,8 @@ use crate::wire::meter::{Meter, MeterOptions};
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use http::header::CONTENT_TYPE;
 use http::StatusCode;
+use http::header::CONTENT_TYPE;
 use http_body_util::{BodyExt, Limited};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -83,8 +83,7 @@ async fn send(call: &Call, edits: &Edits, gateway: &Gateway) -> Result<ProviderR
         Credential::Configured => None,
     };
     let upstream = &call.target.upstream;
-    let outgoing =
-        Outgoing { upstream, head: &call.who.head, credential, customer: call.who.customer.id.as_str(), body };
+    let outgoing = Outgoing { upstream, head: &call.who.head, credential, customer: call.who.customer.id.as_str(), body };
     let result = gateway.client.send(outgoing).await;
     let label = match &result {
         Ok(reply) if reply.status().is_success() => "ok",

@@ -40,7 +40,7 @@ pub struct Gateway {
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Counters.
-    pub metrics: Metrics,
+    pub metrics: Arc<Metrics>,
     /// Work that outlives its request: replies read to their end after the client left. SIGTERM waits for it.
     pub tasks: TaskTracker,
     /// Customers just seen empty.
@@ -61,7 +61,11 @@ impl Gateway {
     ///
     /// # Errors
     /// When the HTTP client cannot be built.
-    pub fn new(policy: Policy, ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>) -> Result<Arc<Self>, crate::upstream::ClientError> {
+    pub fn new(
+        policy: Policy,
+        ledger: Arc<dyn Ledger>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Self>, crate::upstream::ClientError> {
         let client = Client::new(&policy)?;
         let concurrency = &policy.concurrency;
         let places = concurrency.slots + concurrency.queue + SPARE_SETTLEMENTS;
@@ -75,7 +79,7 @@ impl Gateway {
             policy: ArcSwap::from_pointee(policy),
             ledger,
             clock,
-            metrics: Metrics::default(),
+            metrics: Arc::default(),
             tasks: TaskTracker::new(),
             empty: EmptyBuckets::default(),
             long_counts: Arc::new(Semaphore::new(LONG_COUNTS)),

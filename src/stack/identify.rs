@@ -2,8 +2,8 @@
 
 use super::body;
 use super::call::{Authenticated, Customer, Identified, Payload, Rejected, Reply, Who};
-use crate::config::{Policy, matches};
 use crate::config::policy::{App, BodySource, Plan};
+use crate::config::{Policy, matches};
 use crate::domain::{CustomerId, Priority, UserId};
 use crate::reply::{Forbidden, Rejection};
 use bytes::Bytes;
@@ -175,7 +175,11 @@ fn id_in_body(body: &Bytes, policy: &Policy) -> Result<Option<CustomerId>, Rejec
     for source in &policy.identity.body_sources {
         let found = match source {
             BodySource::MetadataUserId => {
-                if let Some(Metadata::Object { user_id }) = &ids.metadata { user_id.as_ref() } else { None }
+                if let Some(Metadata::Object { user_id }) = &ids.metadata {
+                    user_id.as_ref()
+                } else {
+                    None
+                }
             }
             BodySource::SafetyIdentifier => ids.safety_identifier.as_ref(),
             BodySource::User => ids.user.as_ref(),
@@ -209,9 +213,10 @@ fn plan_of(id: &CustomerId, policy: &Policy, app: &App, headers: &HeaderMap) -> 
 /// The asked priority, never above the app's own.
 fn priority_of(headers: &HeaderMap, app: &App) -> Result<Priority, Rejection> {
     let Some(value) = single(headers, &PRIORITY)? else { return Ok(app.priority) };
-    let asked = value.to_str().ok().and_then(Priority::parse).ok_or(Rejection::InvalidHeader {
-        name: "X-Priority",
-        problem: "is one of live, internal, background".into(),
-    })?;
+    let asked = value
+        .to_str()
+        .ok()
+        .and_then(Priority::parse)
+        .ok_or(Rejection::InvalidHeader { name: "X-Priority", problem: "is one of live, internal, background".into() })?;
     Ok(asked.max(app.priority))
 }

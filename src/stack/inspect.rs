@@ -88,7 +88,8 @@ async fn inspect(request: Identified, gateway: &Arc<Gateway>) -> Result<Call, Re
         call.edits.output_cap = Some(call.output.cap);
     }
     let counts_usage = matches!(call.who.api, Api::Chat | Api::Completions) && request.stream;
-    call.edits.include_usage = counts_usage && request.include_usage != Some(true) && gateway.client.may_include_usage(&call.target.upstream);
+    call.edits.include_usage =
+        counts_usage && request.include_usage != Some(true) && gateway.client.may_include_usage(&call.target.upstream);
     call.edits.user_id = forwarded_id(&call.who);
     call.worst = worst_of(&call, &request);
     call.who.record.note(|facts| {
@@ -196,7 +197,8 @@ fn check_thinking(request: &Request, cap: u64) -> Result<(), Rejection> {
         Some(budget) if request.output_cap.is_some_and(|asked| asked > budget) && budget >= cap => Err(Rejection::Body {
             code: "thinking_budget_too_large",
             param: Some("thinking.budget_tokens".into()),
-            message: format!("thinking.budget_tokens is {budget}, but this plan's output cap is {cap} tokens; lower the budget.").into(),
+            message: format!("thinking.budget_tokens is {budget}, but this plan's output cap is {cap} tokens; lower the budget.")
+                .into(),
         }),
         _ => Ok(()),
     }

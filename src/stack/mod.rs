@@ -44,8 +44,8 @@ pub use gateway::Gateway;
 
 use call::{Arrived, Reply};
 use std::sync::Arc;
-use tower::util::BoxCloneSyncService;
 use tower::ServiceBuilder;
+use tower::util::BoxCloneSyncService;
 
 /// The whole stack as one service.
 pub type Stack = BoxCloneSyncService<Arrived, Reply, std::convert::Infallible>;
@@ -54,7 +54,7 @@ pub type Stack = BoxCloneSyncService<Arrived, Reply, std::convert::Infallible>;
 #[must_use]
 pub fn build(gateway: &Arc<Gateway>) -> Stack {
     let layers = ServiceBuilder::new()
-        .layer(observe::ObserveLayer(gateway.clone()))
+        .layer(observe::ObserveLayer)
         .layer(authenticate::AuthenticateLayer)
         .layer(identify::IdentifyLayer)
         .layer(customer_rate::CustomerRateLayer(gateway.clone()))

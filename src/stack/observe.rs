@@ -1,10 +1,10 @@
-//! Layer 1, outermost: gives the request its id, turns rejections into answers, and writes the access-log line when the *body* ends.
+//! Layer 1, outermost: gives the request its id, turns rejections into answers, and keeps the record until the *body* ends, which is when the
+//! access-log line is written.
 //!
 //! It is also the panic barrier: a panic below costs that one request a 500 and gives back what the request held, because permits and
 //! reservations are owned by the futures and bodies that unwind.
 
 use super::call::{Arrived, Rejected, Reply};
-use super::gateway::Gateway;
 use crate::domain::{CustomerId, RequestId};
 use crate::reply::{self, Rejection};
 use crate::telemetry::{Ending, Record};
@@ -20,17 +20,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tower::{Layer, Service};
 
-/// What the log says of a request whose client left before there was an answer.
-const CLIENT_LEFT: u16 = 499;
-
 /// Observes whatever it wraps.
 #[derive(Clone, Debug)]
-pub struct ObserveLayer(pub Arc<Gateway>);
+pub struct ObserveLayer;
 
 impl<S> Layer<S> for ObserveLayer {
     type Service = Observe<S>;
     fn layer(&self, inner: S) -> Observe<S> {
-        Observe { inner, gateway: self.0.clone() }
+        Observe { inner }
     }
 }
 
@@ -38,7 +35,6 @@ impl<S> Layer<S> for ObserveLayer {
 #[derive(Clone, Debug)]
 pub struct Observe<S> {
     inner: S,
-    gateway: Arc<Gateway>,
 }
 
 impl<S> Service<Arrived> for Observe<S>
@@ -55,10 +51,7 @@ where
     }
 
     fn call(&mut self, arrived: Arrived) -> Self::Future {
-        let gateway = self.gateway.clone();
         let record = arrived.record.clone();
-        gateway.metrics.in_flight.inc();
-        let line = Line { gateway: gateway.clone(), record: record.clone() };
         // `call` itself may panic as well as the future it gives.
         let inner = std::panic::catch_unwind(AssertUnwindSafe(|| self.inner.call(arrived)));
         Box::pin(async move {
@@ -73,7 +66,7 @@ where
             let mut reply = answered.unwrap_or_else(|rejected| answer(&record, &rejected));
             stamp(reply.headers_mut(), record.id);
             record.note(|facts| facts.status = reply.status().as_u16());
-            Ok(reply.map(|body| Body::new(Observed { body, line })))
+            Ok(reply.map(|body| Body::new(Observed { body, record })))
         })
     }
 }
@@ -113,32 +106,12 @@ fn stamp(headers: &mut HeaderMap, id: RequestId) {
     }
 }
 
-/// Finishes the record when dropped: at the end of the body, or earlier when the client or the future is gone.
-#[derive(Debug)]
-struct Line {
-    gateway: Arc<Gateway>,
-    record: Arc<Record>,
-}
-
-impl Drop for Line {
-    fn drop(&mut self) {
-        self.gateway.metrics.in_flight.dec();
-        self.record.note(|facts| {
-            if facts.status == 0 {
-                facts.status = CLIENT_LEFT;
-                facts.ending = Ending::ClientGone;
-            }
-        });
-        self.record.finish(&self.gateway.metrics);
-    }
-}
-
 pin_project_lite::pin_project! {
-    /// A reply body that ends the record when it ends. Fields drop in order: what the body settles is noted before the line is written.
+    /// A reply body that keeps the record to its end.
     struct Observed {
         #[pin]
         body: Body,
-        line: Line,
+        record: Arc<Record>,
     }
 }
 
@@ -152,8 +125,8 @@ impl HttpBody for Observed {
         match std::panic::catch_unwind(AssertUnwindSafe(|| body.poll_frame(cx))) {
             Ok(poll) => poll,
             Err(_) => {
-                tracing::error!(request_id = %this.line.record.id, "a reply body panicked");
-                this.line.record.note(|facts| facts.ending = Ending::UpstreamBroke);
+                tracing::error!(request_id = %this.record.id, "a reply body panicked");
+                this.record.note(|facts| facts.ending = Ending::UpstreamBroke);
                 Poll::Ready(Some(Err(axum::Error::new(std::io::Error::other("the reply broke off")))))
             }
         }

@@ -72,7 +72,9 @@ mod tests {
 
     #[test]
     fn reasoning_models_need_room() {
-        for (model, floor) in [("gpt-4o", 16), ("o3", 1_024), ("gpt-5-mini", 1_024), ("ft:o4-mini:org::1", 1_024), ("claude-haiku-4-5", 16)] {
+        for (model, floor) in
+            [("gpt-4o", 16), ("o3", 1_024), ("gpt-5-mini", 1_024), ("ft:o4-mini:org::1", 1_024), ("claude-haiku-4-5", 16)]
+        {
             assert_eq!(floor_of(model), floor, "{model}");
         }
     }

@@ -78,7 +78,7 @@ impl Routes {
             peer,
             at: self.gateway.clock.now(),
             policy: self.gateway.policy.load_full(),
-            record: Arc::new(Record::new(id, api)),
+            record: Arc::new(Record::new(id, api, self.gateway.metrics.clone())),
         };
         match self.stack.oneshot(arrived).await {
             Ok(reply) => reply,

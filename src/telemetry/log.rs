@@ -10,7 +10,9 @@ use tracing_subscriber::fmt::writer::BoxMakeWriter;
 /// # Errors
 /// When the file cannot be opened, or the filter does not parse.
 pub fn start(filter: &str, file: Option<&Path>) -> io::Result<()> {
-    let filter = EnvFilter::try_new(filter).map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e.to_string()))?;
+    // The journal's library tells at length what it does; only its warnings are ours to hear, unless the filter says otherwise.
+    let filter = EnvFilter::try_new(format!("fjall=warn,lsm_tree=warn,{filter}"))
+        .map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e.to_string()))?;
     let writer = match file {
         Some(path) => {
             let file = io::LineWriter::new(std::fs::OpenOptions::new().create(true).append(true).open(path)?);

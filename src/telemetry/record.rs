@@ -1,4 +1,7 @@
 //! What is known of one request: filled in by the layers as they learn it, written as one access-log line at its end.
+//!
+//! The end is when the last owner lets go: the reply's body, or the account of a call that is still read to its end after its client
+//! has left. So the line always tells what was booked.
 
 use super::Metrics;
 use super::metrics::{ApiLabels, ModelLabels, Name, RefusalLabels, RequestLabels, TokenLabels};
@@ -9,7 +12,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The record of one request; shared by the layers, finished once.
+/// The record of one request, shared by whatever still works for it. Dropping the last share writes the access-log line.
 #[derive(Debug)]
 pub struct Record {
     /// Our id of the request.
@@ -18,7 +21,11 @@ pub struct Record {
     pub api: Api,
     started: Instant,
     facts: Mutex<Facts>,
+    metrics: Arc<Metrics>,
 }
+
+/// What the log says of a request whose client left before there was an answer.
+const CLIENT_LEFT: u16 = 499;
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,8 +86,9 @@ pub struct Facts {
 impl Record {
     /// A record that starts now.
     #[must_use]
-    pub fn new(id: RequestId, api: Api) -> Self {
-        Self { id, api, started: Instant::now(), facts: Mutex::default() }
+    pub fn new(id: RequestId, api: Api, metrics: Arc<Metrics>) -> Self {
+        metrics.in_flight.inc();
+        Self { id, api, started: Instant::now(), facts: Mutex::default(), metrics }
     }
 
     /// Adds what a layer learned.
@@ -98,12 +106,18 @@ impl Record {
     pub fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
+}
 
-    /// Writes the access-log line and counts the metrics. Called once, when the reply's last byte is gone or the client is.
-    pub fn finish(&self, metrics: &Metrics) {
+impl Drop for Record {
+    fn drop(&mut self) {
+        self.metrics.in_flight.dec();
         let took = self.elapsed();
-        let facts = self.facts.lock();
-        count(self.api, &facts, took, metrics);
+        let facts = self.facts.get_mut();
+        if facts.status == 0 {
+            facts.status = CLIENT_LEFT;
+            facts.ending = Ending::ClientGone;
+        }
+        count(self.api, facts, took, &self.metrics);
         let usage = facts.usage.as_ref();
         tracing::info!(
             target: "access",

@@ -3,9 +3,9 @@
 //! Nothing is read ahead: a slow client slows the provider, not our memory. A body that is dropped early either cancels the provider
 //! (streams) or is read to its end by a task of its own (everything else, since nothing but the end tells what it cost).
 
+use crate::wire::Api;
 use crate::wire::error::{ErrorBody, render_event};
 use crate::wire::meter::{Meter, Summary};
-use crate::wire::Api;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use std::collections::VecDeque;
@@ -115,7 +115,9 @@ impl<F: FnOnce(End) + Send + 'static> Body for MeteredBody<F> {
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            Some(inner) if !inner.treatment.alters && inner.phase == Phase::Flowing && inner.out.is_empty() => inner.upstream.size_hint(),
+            Some(inner) if !inner.treatment.alters && inner.phase == Phase::Flowing && inner.out.is_empty() => {
+                inner.upstream.size_hint()
+            }
             _ => SizeHint::default(),
         }
     }
@@ -149,14 +151,13 @@ impl<F: FnOnce(End)> Inner<F> {
                     if self.meter.is_over() {
                         self.phase = Phase::Over;
                         self.end(None);
+                    } else if self.upstream.is_end_stream() {
+                        // A server that knows the length of its answer does not ask again after the last byte.
+                        self.finish();
                     }
                 }
             }
-            Poll::Ready(None) => {
-                self.meter.finish(&mut self.out);
-                self.end(None);
-                self.phase = Phase::Ended;
-            }
+            Poll::Ready(None) => self.finish(),
             Poll::Ready(Some(Err(_))) => self.fail(Broke::Upstream),
             Poll::Pending => {
                 if !self.waiting {
@@ -169,6 +170,12 @@ impl<F: FnOnce(End)> Inner<F> {
             }
         }
         Poll::Ready(())
+    }
+
+    fn finish(&mut self) {
+        self.meter.finish(&mut self.out);
+        self.end(None);
+        self.phase = Phase::Ended;
     }
 
     fn fail(&mut self, broke: Broke) {
@@ -200,9 +207,7 @@ impl<F: FnOnce(End) + Send + 'static> Drop for MeteredBody<F> {
         match inner.treatment.drain.take() {
             Some(tasks) => {
                 // Its own end reports what it cost.
-                tasks.spawn(async move {
-                    while let Some(Ok(_)) = std::future::poll_fn(|cx| inner.poll(cx)).await {}
-                });
+                tasks.spawn(async move { while let Some(Ok(_)) = std::future::poll_fn(|cx| inner.poll(cx)).await {} });
             }
             None => {
                 inner.meter.cut(&mut inner.out);

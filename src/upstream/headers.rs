@@ -9,11 +9,37 @@ use http::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue};
 fn stays_here(name: &str) -> bool {
     matches!(
         name,
-        "authorization" | "x-api-key" | "api-key" | "cookie" | "host" | "content-length" | "content-encoding" | "content-md5"
-            | "digest" | "content-digest" | "repr-digest" | "accept-encoding" | "expect" | "forwarded" | "via" | "prefer"
-            | "x-real-ip" | "true-client-ip" | "x-client-ip" | "x-user-id" | "x-customer-id" | "x-customer-plan" | "x-priority"
-            | "x-request-class" | "x-personal-data" | "x-conversation-id" | "x-request-id" | "idempotency-key" | "baggage"
-            | "openai-organization" | "openai-project"
+        "authorization"
+            | "x-api-key"
+            | "api-key"
+            | "cookie"
+            | "host"
+            | "content-length"
+            | "content-encoding"
+            | "content-md5"
+            | "digest"
+            | "content-digest"
+            | "repr-digest"
+            | "accept-encoding"
+            | "expect"
+            | "forwarded"
+            | "via"
+            | "prefer"
+            | "x-real-ip"
+            | "true-client-ip"
+            | "x-client-ip"
+            | "x-user-id"
+            | "x-customer-id"
+            | "x-customer-plan"
+            | "x-priority"
+            | "x-request-class"
+            | "x-personal-data"
+            | "x-conversation-id"
+            | "x-request-id"
+            | "idempotency-key"
+            | "baggage"
+            | "openai-organization"
+            | "openai-project"
     ) || ["x-forwarded-", "x-tollgate-", "cf-", "proxy-", "sec-"].iter().any(|prefix| name.starts_with(prefix))
 }
 
@@ -21,7 +47,14 @@ fn stays_here(name: &str) -> bool {
 fn is_hop_by_hop(name: &str) -> bool {
     matches!(
         name,
-        "connection" | "keep-alive" | "proxy-connection" | "te" | "trailer" | "transfer-encoding" | "upgrade" | "proxy-authenticate"
+        "connection"
+            | "keep-alive"
+            | "proxy-connection"
+            | "te"
+            | "trailer"
+            | "transfer-encoding"
+            | "upgrade"
+            | "proxy-authenticate"
             | "proxy-authorization"
     )
 }
@@ -30,9 +63,26 @@ fn is_hop_by_hop(name: &str) -> bool {
 fn stays_there(name: &str) -> bool {
     matches!(
         name,
-        "set-cookie" | "alt-svc" | "strict-transport-security" | "server" | "openai-organization" | "openai-project"
-            | "anthropic-organization-id" | "anthropic-workspace-id" | "content-encoding" | "content-length" | "report-to" | "nel"
-            | "via" | "x-powered-by" | "ratelimit" | "ratelimit-policy" | "etag" | "accept-ranges" | "content-digest" | "repr-digest"
+        "set-cookie"
+            | "alt-svc"
+            | "strict-transport-security"
+            | "server"
+            | "openai-organization"
+            | "openai-project"
+            | "anthropic-organization-id"
+            | "anthropic-workspace-id"
+            | "content-encoding"
+            | "content-length"
+            | "report-to"
+            | "nel"
+            | "via"
+            | "x-powered-by"
+            | "ratelimit"
+            | "ratelimit-policy"
+            | "etag"
+            | "accept-ranges"
+            | "content-digest"
+            | "repr-digest"
     ) || ["x-ratelimit-", "anthropic-ratelimit-", "anthropic-priority-", "anthropic-fast-", "ratelimit-", "cf-", "x-tollgate-"]
         .iter()
         .any(|prefix| name.starts_with(prefix))
