@@ -29,7 +29,6 @@ pub struct Account {
     /// Whether the prompt goes on with context that only the provider has: nothing to learn from then.
     stored_context: bool,
     input: InputCount,
-    cap: u64,
     choices: u64,
     attempted: bool,
 }
@@ -55,7 +54,6 @@ impl Account {
             asked_tier: call.request.as_ref().and_then(|request| request.service_tier.clone()),
             stored_context: call.request.as_ref().is_some_and(|request| request.features.stored_context),
             input: call.input,
-            cap: call.output.cap,
             choices: call.output.choices.max(1),
             attempted: false,
         }
@@ -133,7 +131,7 @@ impl Account {
         if !whole || self.price.is_none() {
             return;
         }
-        self.gateway.expected.learn(&self.model, &self.plan, self.cap, usage.total_output() / self.choices);
+        self.gateway.expected.learn(&self.model, &self.plan, usage.total_output() / self.choices);
         if !self.stored_context {
             self.gateway.estimator.learn(&self.model, self.api, &self.input, usage.input());
         }

@@ -1,0 +1,233 @@
+//! The test bed: a gateway in this process, in front of a stand-in provider, on either store, and the check that the books balance.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tollgate::config::{Env, Policy};
+use tollgate::demo::{Provider, ProviderOptions};
+use tollgate::domain::{CustomerId, NanoUsd, Timestamp};
+use tollgate::limit::{Admission, Decision, LimitName, Scope, ScopeKey, Settlement};
+use tollgate::server::Server;
+use tollgate::stack::Gateway;
+use tollgate::store::embedded::EmbeddedLedger;
+use tollgate::store::{Balance, Ledger, StoreError};
+use tollgate::telemetry::SystemClock;
+
+/// The prices and the customer of the cases: `m-big`, `m-small`, `emb`, `c-big`; customer `t` with RPM 60, TPM 10,000, $1 a day, 1,000 output tokens, 4 at
+/// once. `{provider}` is replaced by the stand-in's URL. Everybody else has the plan `open`, which limits nothing.
+pub const CONFIG: &str = r#"
+[upstreams.openai]
+base_url = "{provider}"
+[upstreams.anthropic]
+base_url = "{provider}"
+dialect = "anthropic"
+[identity]
+default_plan = "open"
+[models.m-big]
+price = { input = 2.50, cached_input = 1.25, output = 10.0 }
+[models.m-small]
+price = { input = 0.15, cached_input = 0.075, output = 0.60 }
+[models.emb]
+price = { input = 0.02, output = 0 }
+[models.c-big]
+price = { input = 3.0, cached_input = 0.30, cache_write = 3.75, cache_write_long = 6.0, output = 15.0 }
+[plans.open]
+messages = "unlimited"
+rpm = "unlimited"
+tpm = "unlimited"
+spend = { day = 1000.0 }
+on_spend = []
+on_provider = []
+[plans.case]
+messages = "unlimited"
+rpm = 60
+tpm = 10_000
+max_in_flight = 4
+max_output_tokens = 1_000
+spend = { day = 1.00 }
+on_spend = []
+on_provider = []
+[customers.t]
+plan = "case"
+"#;
+
+/// A running gateway with its provider.
+pub struct Bed {
+    /// Where the gateway listens.
+    pub address: SocketAddr,
+    /// The stand-in provider behind it.
+    pub provider: Arc<Provider>,
+    /// The gateway itself.
+    pub gateway: Arc<Gateway>,
+    /// The ledger, counting its calls.
+    pub ledger: Arc<Counting>,
+    /// A client without proxies, redirects or retries.
+    pub client: reqwest::Client,
+    stop: Option<oneshot::Sender<()>>,
+    serving: Option<JoinHandle<()>>,
+}
+
+impl Bed {
+    /// A bed with the cases' configuration, an in-memory ledger and a plain provider.
+    pub async fn new() -> Self {
+        Self::with(CONFIG, ProviderOptions::default()).await
+    }
+
+    /// A bed with [`CONFIG`] and these lines behind it.
+    pub async fn plus(more: &str) -> Self {
+        Self::with(&format!("{CONFIG}\n{more}"), ProviderOptions::default()).await
+    }
+
+    /// A bed with this configuration and a provider of these options.
+    pub async fn with(config: &str, options: ProviderOptions) -> Self {
+        let provider = Arc::new(Provider::start(options).await.expect("a loopback port"));
+        let ledger = Arc::new(EmbeddedLedger::in_memory(Arc::new(SystemClock)));
+        Self::on(config, provider, ledger).await
+    }
+
+    /// A bed on a given provider and ledger: two of them share both.
+    pub async fn on(config: &str, provider: Arc<Provider>, ledger: Arc<dyn Ledger>) -> Self {
+        // Two providers for TLS are compiled into the tests; nothing here uses TLS.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let config = config.replace("{provider}", &provider.base_url());
+        let (mut policy, _) = Policy::parse(&config, "bed.toml", &Env::default())
+            .unwrap_or_else(|problems| panic!("the bed's configuration: {problems:#?}"));
+        policy.server.listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        let ledger = Arc::new(Counting { inner: ledger, admits: AtomicUsize::new(0), settles: AtomicUsize::new(0) });
+        let gateway = Gateway::new(policy, ledger.clone(), Arc::new(SystemClock)).expect("a gateway");
+        let server = Server::bind(gateway.clone()).await.expect("a loopback port");
+        let address = server.address().expect("bound");
+        let (stop, stopped) = oneshot::channel::<()>();
+        let serving = tokio::spawn(server.serve(async move { drop(stopped.await) }));
+        let client = reqwest::Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .expect("a client without TLS settings");
+        Self { address, provider, gateway, ledger, client, stop: Some(stop), serving: Some(serving) }
+    }
+
+    /// `http://127.0.0.1:PORT` and this path.
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// A POST of this JSON by this customer, ready to be changed and sent.
+    pub fn post(&self, path: &str, customer: &str, body: impl Into<reqwest::Body>) -> reqwest::RequestBuilder {
+        self.client
+            .post(self.url(path))
+            .header("authorization", "Bearer sk-test")
+            .header("content-type", "application/json")
+            .header("x-customer-id", customer)
+            .body(body)
+    }
+
+    /// A chat of this customer with this model; `more` are further members, with a leading comma.
+    pub fn chat(&self, customer: &str, model: &str, more: &str) -> reqwest::RequestBuilder {
+        let body = format!(r#"{{"model":"{model}","messages":[{{"role":"user","content":"hi"}}]{more}}}"#);
+        self.post("/v1/chat/completions", customer, body)
+    }
+
+    /// Waits until nothing is in flight and everything is settled; fails the test when that takes longer than ten seconds.
+    pub async fn quiet(&self) {
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
+        loop {
+            let load = self.gateway.slots.load();
+            let outstanding = self.gateway.settler.status().outstanding;
+            if load.customers == 0 && load.queued == 0 && outstanding == 0 && self.gateway.metrics.in_flight.get() == 0 {
+                return;
+            }
+            assert!(tokio::time::Instant::now() < deadline, "not quiet: {load:?}, {outstanding} unsettled");
+            tokio::time::sleep(Duration::from_millis(5)).await; // polling with a deadline
+        }
+    }
+
+    /// How the budgets of a customer stand.
+    pub async fn balances(&self, customer: &str) -> Vec<Balance> {
+        let owner = CustomerId::from_trusted(customer).key().as_ref().into();
+        self.ledger.read(&ScopeKey { scope: Scope::Customer, owner }).await.expect("the ledger answers")
+    }
+
+    /// What a customer has spent today, once everything is quiet. Fails when anything is still held.
+    pub async fn spent(&self, customer: &str) -> NanoUsd {
+        self.quiet().await;
+        let balances = self.balances(customer).await;
+        assert!(balances.iter().all(|balance| balance.held == 0), "nothing is held: {balances:?}");
+        let day = balances.iter().find(|balance| matches!(balance.limit, LimitName::Spend(tollgate::domain::Period::Day)));
+        day.map_or(NanoUsd::ZERO, Balance::spent_usd)
+    }
+
+    /// BOOKS: nothing held, nothing in flight, and what these customers spent together is the provider's usage at the served models'
+    /// prices. Every reply is priced and rounded by itself, so the provider's log is summed request by request.
+    pub async fn assert_books(&self, customers: &[&str]) {
+        let mut spent = NanoUsd::ZERO;
+        for customer in customers {
+            spent = spent.saturating_add(self.spent(customer).await);
+        }
+        assert_eq!(spent, self.provider_cost(), "spent by {customers:?} = the provider's usage at its price");
+    }
+
+    /// The provider's own usage log at the configured prices.
+    pub fn provider_cost(&self) -> NanoUsd {
+        let policy = self.gateway.policy.load();
+        let mut sum = NanoUsd::ZERO;
+        for seen in self.provider.log() {
+            if let (Some(usage), Some(price)) = (&seen.usage, policy.prices.get(&seen.model)) {
+                sum = sum.saturating_add(price.cost(usage, None));
+            }
+        }
+        sum
+    }
+
+    /// Requests the provider saw, by path.
+    pub fn seen_paths(&self) -> BTreeMap<String, usize> {
+        let mut paths = BTreeMap::new();
+        for seen in self.provider.log() {
+            *paths.entry(seen.path).or_default() += 1;
+        }
+        paths
+    }
+
+    /// Asks the gateway to stop and waits for it.
+    pub async fn stop(mut self) {
+        drop(self.stop.take());
+        if let Some(serving) = self.serving.take() {
+            serving.await.expect("the server ends in order");
+        }
+    }
+}
+
+/// A ledger that counts its calls.
+pub struct Counting {
+    inner: Arc<dyn Ledger>,
+    /// Calls of `admit`.
+    pub admits: AtomicUsize,
+    /// Calls of `settle`.
+    pub settles: AtomicUsize,
+}
+
+impl Ledger for Counting {
+    fn admit<'a>(&'a self, admission: &'a Admission, now: Option<Timestamp>) -> BoxFuture<'a, Result<Decision, StoreError>> {
+        self.admits.fetch_add(1, Ordering::SeqCst);
+        self.inner.admit(admission, now)
+    }
+
+    fn settle<'a>(&'a self, batch: &'a [Settlement], now: Option<Timestamp>) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.settles.fetch_add(1, Ordering::SeqCst);
+        self.inner.settle(batch, now)
+    }
+
+    fn read<'a>(&'a self, scope: &'a ScopeKey) -> BoxFuture<'a, Result<Vec<Balance>, StoreError>> {
+        self.inner.read(scope)
+    }
+
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.inner.ping()
+    }
+}
