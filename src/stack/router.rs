@@ -5,6 +5,7 @@ use super::{Gateway, Stack};
 use crate::domain::RequestId;
 use crate::reply::{self, Rejection};
 use crate::telemetry::Record;
+use crate::upstream::client::is_verbatim;
 use crate::wire::{Api, Dialect};
 use axum::Router;
 use axum::body::Body;
@@ -106,6 +107,10 @@ fn api(api: Api) -> MethodRouter<Routes> {
 
 /// The two dialects share these paths; only Anthropic's clients send a version.
 async fn models(State(routes): State<Routes>, request: Request) -> Response {
+    // Only this route has a part that the caller chooses, and it must not lead out of it.
+    if !is_verbatim(request.uri().path()) {
+        return unknown(State(routes), request).await;
+    }
     let anthropic = request.headers().contains_key("anthropic-version");
     routes.serve(if anthropic { Api::AnthropicModels } else { Api::Models }, request).await
 }
