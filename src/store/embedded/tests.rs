@@ -278,6 +278,10 @@ impl Disk for FlakyDisk {
         if self.0.lock().full { Err(full()) } else { Ok(()) }
     }
 
+    fn finish(&mut self) -> Result<(), StoreError> {
+        self.sync()
+    }
+
     fn reopen(&mut self) -> Result<(), StoreError> {
         self.sync()
     }
@@ -341,7 +345,7 @@ async fn an_admission_whose_write_fails_is_taken_back() {
     disk.fill(true);
     assert!(ledger.admit(&request(1, "c", 100), None).await.is_err());
     assert_eq!(stands(&ledger, "c").await, (0, 0));
-    assert_eq!(ledger.size().0, 0);
+    assert_eq!(ledger.size().in_flight, 0);
     disk.0.lock().full = false;
     recovered(&ledger).await;
     drop(ledger);
@@ -380,14 +384,14 @@ async fn idle_customers_leave_memory_and_journal() {
     let admission = request(1, "c", 100);
     let decision = ledger.admit(&admission, None).await.expect("it decides");
     ledger.settle(&[end(&admission, &decision, 70)], None).await.expect("it books");
-    assert_eq!((ledger.size().1, disk.count(Space::Balances)), (2, 3), "customer and user, and the app's balance");
+    assert_eq!((ledger.size().owners, disk.count(Space::Balances)), (2, 3), "customer and user, and the app's balance");
     clock.0.fetch_add(4 * 86_400_000_000, Ordering::Relaxed);
     // The shard is swept by whoever comes next; the user lives in its customer's.
     let mut newcomer = request(2, "c", 1);
     newcomer.claims.retain(|claim| claim.scope.scope == Scope::App);
     newcomer.claims.push(Claim { scope: scope(Scope::User, "c/other"), ..newcomer.claims[0].clone() });
     assert!(ledger.admit(&newcomer, None).await.expect("it decides").admitted);
-    assert_eq!(ledger.size().1, 1, "the newcomer");
+    assert_eq!(ledger.size().owners, 1, "the newcomer");
     assert_eq!(stands(&ledger, "c").await, (0, 0));
     ledger.flush().await.expect("written");
     assert_eq!(disk.count(Space::Balances), 1, "the app's");
