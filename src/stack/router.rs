@@ -5,7 +5,6 @@ use super::{Gateway, Stack};
 use crate::domain::RequestId;
 use crate::reply::{self, Rejection};
 use crate::telemetry::Record;
-use crate::upstream::client::is_verbatim;
 use crate::wire::{Api, Dialect};
 use axum::Router;
 use axum::body::Body;
@@ -107,12 +106,20 @@ fn api(api: Api) -> MethodRouter<Routes> {
 
 /// The two dialects share these paths; only Anthropic's clients send a version.
 async fn models(State(routes): State<Routes>, request: Request) -> Response {
-    // Only this route has a part that the caller chooses, and it must not lead out of it.
-    if !is_verbatim(request.uri().path()) {
+    if climbs(request.uri().path()) {
         return unknown(State(routes), request).await;
     }
     let anthropic = request.headers().contains_key("anthropic-version");
     routes.serve(if anthropic { Api::AnthropicModels } else { Api::Models }, request).await
+}
+
+/// Whether a path holds segments that a URL parser resolves (`..`, also in its encoded spellings): behind the one route whose end is free
+/// they would lead to any other resource of the provider's, with the company's key.
+fn climbs(path: &str) -> bool {
+    path.split(['/', '\\']).any(|segment| {
+        let plain = segment.to_ascii_lowercase().replace("%2e", ".");
+        plain == "." || plain == ".." || plain.contains("%2f") || plain.contains("%5c")
+    })
 }
 
 async fn unknown(State(routes): State<Routes>, request: Request) -> Response {
@@ -156,4 +163,33 @@ fn plain(status: StatusCode, kind: &'static str, body: Body) -> Response {
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_model_names_pass_behind_the_models_route() {
+        for path in [
+            "/v1/models",
+            "/v1/models/gpt-4o",
+            "/v1/models/ft%3Agpt-4o%3Aorg",
+            "/v1/models/openai/gpt-oss-20b",
+            "/v1/models/a..b",
+        ] {
+            assert!(!climbs(path), "{path}");
+        }
+        for path in [
+            "/v1/models/../files",
+            "/v1/models/%2e%2E/files",
+            "/v1/models/.%2e/files",
+            "/v1/models/./x",
+            "/v1/models/..%2ffiles",
+            "/v1/models/x%5c..%5cfiles",
+            "/v1/models/..\\files",
+        ] {
+            assert!(climbs(path), "{path}");
+        }
+    }
 }

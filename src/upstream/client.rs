@@ -186,18 +186,9 @@ fn build(upstream: &Upstream) -> Result<reqwest::Client, reqwest::Error> {
         .build()
 }
 
-/// The upstream's base URL in place of `/v1`, then the rest of the path and the query as they came. `None` where the path would change on
-/// its way, which [`is_verbatim`] says of it.
+/// The upstream's base URL in place of `/v1`, then the rest of the path and the query as they came.
 fn url(upstream: &Upstream, uri: &http::Uri) -> Option<reqwest::Url> {
     let path = uri.path().strip_prefix("/v1")?;
     let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
-    let url: reqwest::Url = format!("{}{path}{query}", upstream.base_url).parse().ok()?;
-    url.path().ends_with(path).then_some(url)
-}
-
-/// Whether a path means the same after a URL parser has read it. Dot segments (`..`, `%2e%2e`, behind `\` too) do not: the route here and
-/// the place they lead to at the provider would differ.
-#[must_use]
-pub fn is_verbatim(path: &str) -> bool {
-    format!("http://provider{path}").parse::<reqwest::Url>().is_ok_and(|url| url.path() == path)
+    format!("{}{path}{query}", upstream.base_url).parse().ok()
 }

@@ -64,6 +64,9 @@ async fn a_models_id_cannot_climb_out_of_its_route() {
         "..\\files",
         "x\\..\\..\\files",
         "%2e",
+        "..%2ffiles",
+        "..%5cfiles",
+        "org%2Fmodel",
         "x/.",
     ] {
         let reply = raw(&bed, "GET", &format!("/v1/models/{id}"), "").await;
@@ -72,12 +75,12 @@ async fn a_models_id_cannot_climb_out_of_its_route() {
         assert_eq!(seen, Vec::<String>::new(), "{id}: the provider sees nothing");
     }
     before.assert_no_effect(&bed, "climbing ids").await;
-    for id in ["gpt-4o", "org/model", "org%2Fmodel", "a..b", "...", "a%20b", "ft:gpt-4o:org::id"] {
+    for id in ["gpt-4o", "org/model", "a..b", "...", "a%20b", "ft:gpt-4o:org::id"] {
         let reply = raw(&bed, "GET", &format!("/v1/models/{id}"), "").await;
         let last = bed.provider.log().pop().expect("forwarded");
         assert_eq!((last.status, last.path), (reply.status, format!("/v1/models/{id}")), "an honest id goes as it came");
     }
-    assert_eq!(messages_left(&bed, "r").await, MESSAGES - 8, "a model costs a message");
+    assert_eq!(messages_left(&bed, "r").await, MESSAGES - 7, "a model costs a message");
     bed.assert_books(&["r"]).await;
 }
 

@@ -10,8 +10,10 @@ mod disk;
 mod known;
 mod part;
 mod record;
+mod sync;
 mod writer;
 
+pub use books::Size;
 pub use boot::LostHold;
 
 use super::{Balance, Ledger, StoreError};
@@ -96,9 +98,9 @@ impl EmbeddedLedger {
         drop(self);
     }
 
-    /// How many reservations hold money, and how many customers and users are known: for metrics.
+    /// How much it keeps, for metrics. Takes every lock in turn.
     #[must_use]
-    pub fn size(&self) -> (usize, usize) {
+    pub fn size(&self) -> Size {
         self.books.size()
     }
 
