@@ -126,10 +126,12 @@ impl Account {
             ("usage_inconsistent", odd.inconsistent_usage),
             ("event_oversized", odd.oversized_event),
         ];
-        for (kind, _) in flags.into_iter().filter(|(_, seen)| *seen) {
-            self.gateway.metrics.anomalies.get_or_create(&AnomalyLabels { kind }).inc();
-            tracing::warn!(request_id = %self.record.id, kind, "the provider's usage is odd");
-        }
+        flags.into_iter().filter(|(_, seen)| *seen).for_each(|(kind, _)| self.odd(kind));
+    }
+
+    fn odd(&self, kind: &'static str) {
+        self.gateway.metrics.anomalies.get_or_create(&AnomalyLabels { kind }).inc();
+        tracing::warn!(request_id = %self.record.id, kind, "the provider's usage is odd");
     }
 
     fn learn(&self, usage: &Usage, whole: bool) {
@@ -147,6 +149,14 @@ impl Account {
     fn book(&mut self, usage: &Usage, estimated: bool) {
         let tier = usage.service_tier.as_deref().or(self.asked_tier.as_deref());
         let cost = self.price.as_ref().map_or(NanoUsd::ZERO, |price| price.cost(usage, tier));
+        // What has no price was charged at the dearest rate (a tier) or not at all (searches): either way somebody should look.
+        let gaps = self.price.as_ref().map(|price| price.gaps(usage, tier)).unwrap_or_default();
+        if gaps.tier {
+            self.odd("tier_not_priced");
+        }
+        if gaps.web_searches {
+            self.odd("searches_not_priced");
+        }
         self.record.note(|facts| {
             facts.usage = Some(usage.clone());
             facts.usage_estimated = estimated;

@@ -21,6 +21,9 @@ use tokio::time::{Instant, Sleep};
 /// How long the provider may keep its connection open after the stream has said that it is over.
 const LINGER: Duration = Duration::from_millis(500);
 
+/// How long what came before a break has to leave: a server throws away what it has not written when a body breaks.
+const BEFORE_BREAK: Duration = Duration::from_millis(100);
+
 /// How a reply ended, with all that it said.
 #[derive(Debug)]
 pub struct End {
@@ -71,6 +74,8 @@ pub struct MeteredBody<F: FnOnce(End) + Send + 'static>(Option<Box<Inner<F>>>);
 
 struct Inner<F: FnOnce(End)> {
     upstream: reqwest::Body,
+    /// Bytes still to come, where the provider told the length.
+    left: Option<u64>,
     meter: Meter,
     treatment: Treatment,
     out: VecDeque<Bytes>,
@@ -97,7 +102,8 @@ impl<F: FnOnce(End) + Send + 'static> MeteredBody<F> {
     /// Wraps a reply body. `on_end` is called exactly once: at the end, at a failure, or when the client leaves.
     pub fn new(upstream: reqwest::Body, meter: Meter, treatment: Treatment, on_end: F) -> Self {
         let idle = Box::pin(tokio::time::sleep(treatment.idle));
-        let inner = Inner {
+        let mut inner = Inner {
+            left: upstream.size_hint().exact(),
             upstream,
             meter,
             treatment,
@@ -108,6 +114,9 @@ impl<F: FnOnce(End) + Send + 'static> MeteredBody<F> {
             client_left: false,
             on_end: Some(on_end),
         };
+        if inner.upstream.is_end_stream() || inner.left == Some(0) {
+            inner.finish(); // nobody asks for a body that is empty
+        }
         Self(Some(Box::new(inner)))
     }
 }
@@ -141,7 +150,7 @@ impl<F: FnOnce(End) + Send + 'static> Body for MeteredBody<F> {
                     && inner.phase == Phase::Flowing
                     && inner.out.is_empty() =>
             {
-                inner.upstream.size_hint()
+                inner.left.map_or_else(SizeHint::default, SizeHint::with_exact)
             }
             _ => SizeHint::default(),
         }
@@ -157,6 +166,7 @@ impl<F: FnOnce(End)> Inner<F> {
             match self.phase {
                 Phase::Ended => return Poll::Ready(None),
                 Phase::Broken => {
+                    ready!(self.idle.as_mut().poll(cx));
                     self.phase = Phase::Ended;
                     // An error, not an end: the connection is cut, so nobody takes this for a whole answer.
                     return Poll::Ready(Some(Err(std::io::Error::other("the provider broke off its reply"))));
@@ -195,6 +205,7 @@ impl<F: FnOnce(End)> Inner<F> {
 
     fn take(&mut self, data: Bytes) {
         self.waiting = false;
+        self.left = self.left.map(|left| left.saturating_sub(data.len() as u64));
         if self.phase == Phase::Over {
             self.out.push_back(data); // nothing that counts, but the provider's all the same: the rest of a line end
             return;
@@ -204,8 +215,8 @@ impl<F: FnOnce(End)> Inner<F> {
             self.phase = Phase::Over;
             self.idle.as_mut().reset(Instant::now() + LINGER);
             self.end(None);
-        } else if self.upstream.is_end_stream() {
-            // A server that knows the length of its answer does not ask again after the last byte.
+        } else if self.left == Some(0) || self.upstream.is_end_stream() {
+            // Whoever sends a reply of known length does not ask again after the last byte.
             self.finish();
         }
     }
@@ -242,6 +253,7 @@ impl<F: FnOnce(End)> Inner<F> {
         if self.treatment.events {
             self.out.push_back(error_event(&self.treatment, broke));
         }
+        self.idle.as_mut().reset(Instant::now() + BEFORE_BREAK);
         self.phase = Phase::Broken;
     }
 

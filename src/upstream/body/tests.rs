@@ -244,7 +244,7 @@ async fn the_idle_timer_runs_only_while_we_wait_for_the_provider() {
     }
     let began = Instant::now();
     let (text, broken) = rest(&mut body).await;
-    assert_eq!(began.elapsed(), IDLE, "silence is cut after the idle time");
+    assert_eq!(began.elapsed(), IDLE + BEFORE_BREAK, "silence is cut after the idle time");
     assert!(broken && text.contains("upstream_broke"), "{text}");
     let end = only(&ends);
     assert_eq!(end.broke, Some(Broke::Silence));
