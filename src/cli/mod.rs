@@ -47,18 +47,18 @@ enum Command {
 
 #[derive(Args, Debug)]
 struct ConfigPath {
-    /// The configuration file
-    #[arg(long, short, env = "TOLLGATE_CONFIG")]
+    /// The configuration file; without one the shipped plans and defaults are used
+    #[arg(long, short, env = "TOLLGATE_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
 struct Logging {
     /// What to log, as a tracing filter, e.g. `warn`, `tollgate=debug`, `info,access=off`
-    #[arg(long, env = "TOLLGATE_LOG", default_value = "info")]
+    #[arg(long, env = "TOLLGATE_LOG", default_value = "info", value_name = "FILTER")]
     log: String,
     /// Log into this file instead of standard error
-    #[arg(long, env = "TOLLGATE_LOG_FILE")]
+    #[arg(long, env = "TOLLGATE_LOG_FILE", value_name = "FILE")]
     log_file: Option<PathBuf>,
 }
 
@@ -73,13 +73,13 @@ struct Serve {
 #[derive(Args, Debug)]
 struct Demo {
     /// Where to listen; the next free port is taken when this one is not free
-    #[arg(long, default_value = "127.0.0.1:8080")]
+    #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDRESS")]
     listen: SocketAddr,
     /// Print only the gateway's and the provider's URL, for programs
     #[arg(long)]
     print_url: bool,
     /// What to log, as a tracing filter; the log goes to standard error
-    #[arg(long, default_value = "warn")]
+    #[arg(long, default_value = "warn", value_name = "FILTER")]
     log: String,
 }
 

@@ -54,6 +54,11 @@ pub fn store(c: &mut Compiler<'_>, file: &File) -> StoreKind {
     if written.is_empty() {
         c.findings.missing(place, "urls", "write urls = [\"redis://127.0.0.1:6379\"]");
     }
+    if let (Some(at), [_, _, ..]) = (urls, written) {
+        // `serve` would fail on it, so `check` must not call it sound.
+        let reason = format!("names {} servers, and a Redis Cluster is not supported yet", written.len());
+        c.findings.problem(&at.place, reason, "name one server");
+    }
     StoreKind::Redis {
         urls: written.iter().filter_map(|url| url.fetch(c.env, &mut c.findings)).collect(),
         deadline: deadline.as_ref().map_or(Duration::from_millis(50), |at| at.value.0),
