@@ -41,7 +41,8 @@ impl RedisServer {
         let patience = Instant::now() + Duration::from_secs(10);
         while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
             assert!(Instant::now() < patience, "redis-server does not listen on port {port}");
-            std::thread::sleep(Duration::from_millis(5)); // waiting for another process, not for time to pass
+            #[expect(clippy::disallowed_methods, reason = "it waits for another process, not for time to pass")]
+            std::thread::sleep(Duration::from_millis(5));
         }
         server
     }
