@@ -49,7 +49,8 @@ impl RedisServer {
                 return None;
             }
             assert!(Instant::now() < patience, "redis-server does not answer on port {port}");
-            std::thread::sleep(Duration::from_millis(5)); // waiting for another process, not for time to pass
+            #[expect(clippy::disallowed_methods, reason = "it waits for another process, not for time to pass")]
+            std::thread::sleep(Duration::from_millis(5));
         }
         Some(server)
     }
