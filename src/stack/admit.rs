@@ -181,10 +181,14 @@ async fn decide(gateway: &Gateway, admission: &Admission) -> Result<Decision, Re
         Ok(_) => "ok",
         Err(StoreError::Unreachable(_)) => "unreachable",
         Err(StoreError::Failed(_)) => "failed",
+        Err(StoreError::Away(_)) => "away",
     };
     gateway.metrics.store_calls.get_or_create(&StoreLabels { operation: "admit", result }).inc();
     decision.map_err(|error| {
-        tracing::warn!(%error, "the store did not decide an admission");
+        // A store that is away is logged once per outage.
+        if !matches!(error, StoreError::Away(_)) {
+            tracing::warn!(%error, "the store did not decide an admission");
+        }
         Rejection::LimitsUnavailable
     })
 }
