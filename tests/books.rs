@@ -77,7 +77,7 @@ async fn a_client_that_leaves_while_the_store_decides_holds_nothing() {
         tokio::task::yield_now().await;
     }
     leaving.abort();
-    while bed.gateway.tasks.is_empty() {
+    while bed.gateway.tasks.count() == 0 {
         tokio::task::yield_now().await; // until the gateway has seen that the client is gone
     }
     gated.gate.add_permits(1);

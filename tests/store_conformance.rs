@@ -109,8 +109,12 @@ macro_rules! suite {
 
 suite!(on_the_reference: reference);
 suite!(on_redis: redis);
+suite!(on_the_embedded: embedded);
 
 /// The stores beside the reference, which would only be compared with itself. A store added above belongs here too.
-mod like_the_reference {
+mod redis_like_the_reference {
     cases!(redis, model: every_answer_is_that_of_the_pure_functions);
+}
+mod embedded_like_the_reference {
+    cases!(embedded, model: every_answer_is_that_of_the_pure_functions);
 }

@@ -120,6 +120,7 @@ impl Bucket {
         let mut level = old.level;
         if old.unit != self.unit {
             level = level.div_euclid(old.unit.max(1).cast_signed()).saturating_mul(self.unit.cast_signed());
+            level = level.max(-MAX_EXACT.cast_signed());
         }
         level = level.min(self.full());
         // A little backwards is two readers of one clock: nothing is earned and time does not go back, else it would be earned
@@ -154,7 +155,7 @@ impl Bucket {
 
     /// Takes `amount` tokens, into debt if need be.
     pub fn take(&self, state: &mut BucketState, amount: u64) {
-        state.level = state.level.saturating_sub(self.in_units(amount));
+        state.level = state.level.saturating_sub(self.in_units(amount)).max(-MAX_EXACT.cast_signed());
     }
 
     /// Corrects `claimed` to `actual`: a refund never above capacity, an overrun into debt.
@@ -186,7 +187,11 @@ impl Bucket {
     #[must_use]
     pub fn until_full(&self, state: BucketState) -> u64 {
         let missing = u64::try_from(self.full() - state.level).unwrap_or(0);
-        if missing == 0 { 0 } else { missing.checked_div(self.gain).map_or(365 * 86_400_000_000, |_| missing.div_ceil(self.gain)) }
+        if missing == 0 {
+            0
+        } else {
+            missing.checked_div(self.gain).map_or(365 * 86_400_000_000, |_| missing.div_ceil(self.gain))
+        }
     }
 
     fn in_units(&self, tokens: u64) -> i64 {
@@ -288,9 +293,19 @@ mod tests {
     }
 
     #[test]
+    fn the_deepest_debt_survives_a_change_of_limit() {
+        let fine = Bucket::new(7, 7, 10 * SECOND).expect("exact");
+        let deep = BucketState { level: -MAX_EXACT.cast_signed(), at: Timestamp(0), unit: 1 };
+        let converted = fine.advance(Some(deep), Timestamp(0));
+        assert_eq!(converted.level, -MAX_EXACT.cast_signed());
+        assert_eq!(fine.remaining(converted), 0);
+    }
+
+    #[test]
     fn time_that_runs_back_neither_earns_nor_locks_out() {
         let bucket = Bucket::new(60, 60, MINUTE).expect("exact");
-        let hour_ahead = BucketState { level: 5 * bucket.unit().cast_signed(), at: Timestamp(3_600 * SECOND), unit: bucket.unit() };
+        let hour_ahead =
+            BucketState { level: 5 * bucket.unit().cast_signed(), at: Timestamp(3_600 * SECOND), unit: bucket.unit() };
         let mut state = Some(hour_ahead);
         assert_eq!(ask(bucket, &mut state, 10 * SECOND, 5), Fit::Now);
         assert_eq!(ask(bucket, &mut state, 10 * SECOND, 1), Fit::Refused(SECOND));

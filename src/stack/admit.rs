@@ -12,7 +12,7 @@ use crate::store::StoreError;
 use crate::store::reservation::Reservation;
 use crate::store::settler::SettlePlace;
 use crate::telemetry::metrics::StoreLabels;
-use crate::upstream::tasks::Tasks;
+use crate::upstream::Tasks;
 use futures_util::future::BoxFuture;
 use http::HeaderValue;
 use std::sync::Arc;

@@ -332,7 +332,7 @@ async fn a_store_that_comes_and_goes_does_not_hand_out_a_new_share_each_time() {
     for flap in 0..3 {
         scene.mood(Mood::Refusing("LOADING"));
         let mut here = 0;
-        while scene.admit(1_000 + u128::from(alone + here), "c", 10_000).await.is_ok() {
+        while scene.admit(1_000 + alone + here, "c", 10_000).await.is_ok() {
             here += 1;
         }
         alone += here;
