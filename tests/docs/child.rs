@@ -91,7 +91,7 @@ impl Running {
                 return lines;
             }
             assert!(Instant::now() < deadline, "{} lines: {text:#?}", lines.len());
-            std::thread::sleep(Duration::from_millis(5)); // waiting for another process, not for time to pass
+            pause();
         }
     }
 
@@ -123,7 +123,7 @@ impl Running {
                 break status;
             }
             assert!(Instant::now() < deadline, "it does not end: {:#?}", self.log.lock());
-            std::thread::sleep(Duration::from_millis(5)); // waiting for another process, not for time to pass
+            pause();
         };
         let directory = std::mem::replace(&mut self.directory, tempfile::tempdir().expect("a directory"));
         (status, directory)
@@ -135,6 +135,14 @@ impl Drop for Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "another process is waited for, with a deadline; no time has to pass for a test to hold"
+)]
+fn pause() {
+    std::thread::sleep(Duration::from_millis(5));
 }
 
 fn follow(pipe: impl Read + Send + 'static) -> Lines {
@@ -155,6 +163,6 @@ fn wait<T>(lines: &Lines, find: impl Fn(&str) -> Option<T>, log: &Lines) -> T {
             return found;
         }
         assert!(Instant::now() < deadline, "it never said so; its log: {:#?}", log.lock());
-        std::thread::sleep(Duration::from_millis(5)); // waiting for another process, not for time to pass
+        pause();
     }
 }
