@@ -1,5 +1,6 @@
 //! The command line.
 
+mod audit;
 pub mod check;
 mod demo;
 mod health;
@@ -32,6 +33,9 @@ enum Command {
     Demo(Demo),
     /// Check a configuration: prints every problem with its line, or what it amounts to
     Check(ConfigPath),
+    /// Recompute every balance of the embedded store from its ledger, while no gateway runs. Exits with 0: clean, 1: something does not
+    /// add up, 2: nothing could be read
+    Audit(Audit),
     /// Make a gateway key: prints the key once, and the lines for the configuration that hold only its hash
     Key {
         /// The application that will use it
@@ -50,6 +54,15 @@ struct ConfigPath {
     /// The configuration file; without one the shipped plans and defaults are used
     #[arg(long, short, env = "TOLLGATE_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+struct Audit {
+    #[command(flatten)]
+    config: ConfigPath,
+    /// The store's directory, instead of the configured one
+    #[arg(long)]
+    data: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
@@ -90,6 +103,7 @@ pub fn main() -> ExitCode {
         Command::Serve(args) => serve::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Check(args) => check::run(args.config.as_deref()),
+        Command::Audit(args) => audit::run(args.config.config.as_deref(), args.data),
         Command::Key { name } => key::run(&name),
         Command::Health { url } => health::run(&url),
     }

@@ -10,12 +10,14 @@ use crate::limit::{Admission, Claim, Decision, Measure, Refusal, Remedy};
 use crate::reply::{self, Rejection, Standing};
 use crate::store::StoreError;
 use crate::store::reservation::Reservation;
+use crate::store::settler::SettlePlace;
 use crate::telemetry::metrics::StoreLabels;
 use futures_util::future::BoxFuture;
 use http::HeaderValue;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio_util::task::TaskTracker;
 use tower::{Layer, Service};
 
 /// A hold that is not renewed for this long belongs to a gateway that died, microseconds. Longer than any reply may stay silent.
@@ -88,7 +90,7 @@ async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<
         elastic,
         lease: LEASE,
     };
-    let decision = ask(gateway, &admission).await?;
+    let (admission, decision, place) = ask(gateway, admission, place).await?;
     let standing = Standing::of(&admission.claims, &decision, call.who.policy.notice_percent);
     if !decision.admitted {
         return Err(refused(gateway, call, &admission, &decision, standing));
@@ -106,7 +108,9 @@ async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<
     if decision.deferred() {
         let later = admission.claims.into_iter().filter(Claim::is_ceiling).collect();
         let second = Admission { claims: later, elastic: None, ..admission };
-        let decision = ask(gateway, &second).await?;
+        // Should the client leave during this call, the ceiling may stay claimed for an attempt that is never made: at most one minute's
+        // refill late, never early. Its own limits are given back.
+        let decision = decide(gateway, &second).await?;
         if !decision.admitted {
             return Err(refused(gateway, call, &second, &decision, standing));
         }
@@ -126,7 +130,52 @@ async fn wait(call: &Call, micros: u64) {
     }
 }
 
-async fn ask(gateway: &Gateway, admission: &Admission) -> Result<Decision, Rejection> {
+/// Asks the store. A client that leaves while the question is on its way does not call it back: a task waits for the answer and
+/// gives back what it took.
+async fn ask(
+    gateway: &Arc<Gateway>,
+    admission: Admission,
+    place: SettlePlace,
+) -> Result<(Admission, Decision, SettlePlace), Rejection> {
+    let shared = gateway.clone();
+    let asking = Box::pin(async move { (decide(&shared, &admission).await, admission) });
+    let mut question = Question { asking: Some(asking), place: Some(place), tasks: gateway.tasks.clone() };
+    let (decision, admission) = std::future::poll_fn(|cx| question.poll(cx)).await;
+    let place = question.place.take().ok_or(Rejection::Internal)?;
+    Ok((admission, decision?, place))
+}
+
+/// A question to the store that is answered whether or not anybody still waits.
+struct Question {
+    asking: Option<BoxFuture<'static, (Result<Decision, Rejection>, Admission)>>,
+    place: Option<SettlePlace>,
+    tasks: TaskTracker,
+}
+
+impl Question {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(Result<Decision, Rejection>, Admission)> {
+        let Some(asking) = &mut self.asking else { return Poll::Pending };
+        let answer = std::task::ready!(asking.as_mut().poll(cx));
+        self.asking = None;
+        Poll::Ready(answer)
+    }
+}
+
+impl Drop for Question {
+    fn drop(&mut self) {
+        if let (Some(asking), Some(place)) = (self.asking.take(), self.place.take()) {
+            self.tasks.spawn(async move {
+                if let (Ok(decision), Admission { reservation, customer, claims, elastic, .. }) = asking.await
+                    && decision.admitted
+                {
+                    drop(Reservation::new(reservation, customer, &claims, elastic.as_ref(), &decision, place));
+                }
+            });
+        }
+    }
+}
+
+async fn decide(gateway: &Gateway, admission: &Admission) -> Result<Decision, Rejection> {
     let decision = gateway.ledger.admit(admission, None).await;
     let result = match &decision {
         Ok(_) => "ok",
