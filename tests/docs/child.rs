@@ -113,6 +113,19 @@ impl Running {
         (status, headers, serde_json::from_str(&text).unwrap_or(Value::String(text)))
     }
 
+    /// The same, again and again while the books of the last answer are not closed: they are just after its last byte, and until then
+    /// its hold stands in the way.
+    pub async fn post_when_settled(&self, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, HeaderMap, Value) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let answer = self.post(path, headers, body).await;
+            if answer.2["error"]["code"] != "budget_in_flight" {
+                return answer;
+            }
+            assert!(Instant::now() < deadline, "never settled: {}", answer.2);
+        }
+    }
+
     /// Ends it with SIGTERM and waits; gives back its directory.
     pub fn terminate(mut self) -> (ExitStatus, tempfile::TempDir) {
         let kill = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().expect("kill");
