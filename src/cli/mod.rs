@@ -61,7 +61,7 @@ struct Audit {
     #[command(flatten)]
     config: ConfigPath,
     /// The store's directory, instead of the configured one
-    #[arg(long)]
+    #[arg(long, value_name = "DIRECTORY")]
     data: Option<PathBuf>,
 }
 

@@ -91,7 +91,7 @@ impl Running {
                 return lines;
             }
             assert!(Instant::now() < deadline, "{} lines: {text:#?}", lines.len());
-            std::thread::sleep(Duration::from_millis(5)); // waiting for another process, not for time to pass
+            pause();
         }
     }
 
@@ -113,6 +113,19 @@ impl Running {
         (status, headers, serde_json::from_str(&text).unwrap_or(Value::String(text)))
     }
 
+    /// The same, again and again while the books of the last answer are not closed: they are just after its last byte, and until then
+    /// its hold stands in the way.
+    pub async fn post_when_settled(&self, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, HeaderMap, Value) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let answer = self.post(path, headers, body).await;
+            if answer.2["error"]["code"] != "budget_in_flight" {
+                return answer;
+            }
+            assert!(Instant::now() < deadline, "never settled: {}", answer.2);
+        }
+    }
+
     /// Ends it with SIGTERM and waits; gives back its directory.
     pub fn terminate(mut self) -> (ExitStatus, tempfile::TempDir) {
         let kill = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().expect("kill");
@@ -123,7 +136,7 @@ impl Running {
                 break status;
             }
             assert!(Instant::now() < deadline, "it does not end: {:#?}", self.log.lock());
-            std::thread::sleep(Duration::from_millis(5)); // waiting for another process, not for time to pass
+            pause();
         };
         let directory = std::mem::replace(&mut self.directory, tempfile::tempdir().expect("a directory"));
         (status, directory)
@@ -135,6 +148,14 @@ impl Drop for Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "another process is waited for, with a deadline; no time has to pass for a test to hold"
+)]
+fn pause() {
+    std::thread::sleep(Duration::from_millis(5));
 }
 
 fn follow(pipe: impl Read + Send + 'static) -> Lines {
@@ -155,6 +176,6 @@ fn wait<T>(lines: &Lines, find: impl Fn(&str) -> Option<T>, log: &Lines) -> T {
             return found;
         }
         assert!(Instant::now() < deadline, "it never said so; its log: {:#?}", log.lock());
-        std::thread::sleep(Duration::from_millis(5)); // waiting for another process, not for time to pass
+        pause();
     }
 }

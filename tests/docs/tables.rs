@@ -43,7 +43,7 @@ async fn the_routes_and_headers_of_the_readme_are_those_of_a_running_gateway() {
     for (customer, status) in [("acme", 200), ("demo-quota", 200), ("demo-quota", 200), ("demo-quota", 429)] {
         let headers =
             [("authorization", "Bearer demo"), ("x-customer-id", customer), ("x-user-id", "u"), ("x-request-class", "c")];
-        let (got, headers, _) = demo.post("/v1/chat/completions", &headers, body).await;
+        let (got, headers, _) = demo.post_when_settled("/v1/chat/completions", &headers, body).await;
         assert_eq!(got, status, "{customer}");
         seen.extend(headers.keys().map(|name| name.as_str().to_owned()));
     }
