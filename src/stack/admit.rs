@@ -88,10 +88,12 @@ async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<
         elastic,
         lease: LEASE,
     };
+    let asked_at = gateway.clock.now();
     let decision = ask(gateway, &admission).await?;
     let standing = Standing::of(&admission.claims, &decision, call.who.policy.notice_percent);
     if !decision.admitted {
-        return Err(refused(gateway, call, &admission, &decision, standing));
+        customer_rate::remember(gateway, &admission.claims, &decision, &standing, asked_at);
+        return Err(refused(call, &admission, &decision, standing));
     }
     if let Some(granted) = decision.granted {
         call.output.cap = granted;
@@ -108,7 +110,7 @@ async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<
         let second = Admission { claims: later, elastic: None, ..admission };
         let decision = ask(gateway, &second).await?;
         if !decision.admitted {
-            return Err(refused(gateway, call, &second, &decision, standing));
+            return Err(refused(call, &second, &decision, standing));
         }
         reservation.extend(&second.claims, None, &decision);
         wait(call, decision.start_in).await;
@@ -140,9 +142,7 @@ async fn ask(gateway: &Gateway, admission: &Admission) -> Result<Decision, Rejec
     })
 }
 
-fn refused(gateway: &Gateway, call: &Call, admission: &Admission, decision: &Decision, standing: Standing) -> Box<Rejected> {
-    let now = gateway.clock.now();
-    customer_rate::remember(gateway, &admission.claims, decision, &standing, now);
+fn refused(call: &Call, admission: &Admission, decision: &Decision, standing: Standing) -> Box<Rejected> {
     let rejection = match Refusal::worst(&admission.claims, decision) {
         Some(refusal) => with_floor(refusal, call, admission),
         // A decision that is not admitted without a limit that refused is the store's fault.
