@@ -58,6 +58,7 @@ local function shrink()
       local tokens = affordable(max(room - c.current.held, 0))
       if tokens and tokens >= elastic.floor then
         granted = min(granted, tokens)
+        c.outcome = FITS        -- should another limit refuse, that one is the cause: this one affords a shorter answer
       else
         below_floor = true
         -- Without the requests in flight the floor would fit: their settlement may make room.

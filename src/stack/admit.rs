@@ -90,10 +90,12 @@ async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<
         elastic,
         lease: LEASE,
     };
+    let asked_at = gateway.clock.now();
     let (admission, decision, place) = ask(gateway, admission, place).await?;
     let standing = Standing::of(&admission.claims, &decision, call.who.policy.notice_percent);
     if !decision.admitted {
-        return Err(refused(gateway, call, &admission, &decision, standing));
+        customer_rate::remember(gateway, &admission.claims, &decision, &standing, asked_at);
+        return Err(refused(call, &admission, &decision, standing));
     }
     if let Some(granted) = decision.granted {
         call.output.cap = granted;
@@ -112,7 +114,7 @@ async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<
         // refill late, never early. Its own limits are given back.
         let decision = decide(gateway, &second).await?;
         if !decision.admitted {
-            return Err(refused(gateway, call, &second, &decision, standing));
+            return Err(refused(call, &second, &decision, standing));
         }
         reservation.extend(&second.claims, None, &decision);
         wait(call, decision.start_in).await;
@@ -193,9 +195,7 @@ async fn decide(gateway: &Gateway, admission: &Admission) -> Result<Decision, Re
     })
 }
 
-fn refused(gateway: &Gateway, call: &Call, admission: &Admission, decision: &Decision, standing: Standing) -> Box<Rejected> {
-    let now = gateway.clock.now();
-    customer_rate::remember(gateway, &admission.claims, decision, &standing, now);
+fn refused(call: &Call, admission: &Admission, decision: &Decision, standing: Standing) -> Box<Rejected> {
     let rejection = match Refusal::worst(&admission.claims, decision) {
         Some(refusal) => with_floor(refusal, call, admission),
         // A decision that is not admitted without a limit that refused is the store's fault.

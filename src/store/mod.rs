@@ -27,7 +27,8 @@ pub trait Ledger: Send + Sync + 'static {
     /// [`StoreError`] when the store could not be asked; the batch is to be repeated.
     fn settle<'a>(&'a self, batch: &'a [Settlement], now: Option<Timestamp>) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// How the budgets and quotas of a scope stand in the present period.
+    /// How the budgets and quotas of a scope stand in the last period seen, in the order of their names. One without anything spent or
+    /// held may be left out.
     ///
     /// # Errors
     /// [`StoreError`] when the store could not be asked.

@@ -125,7 +125,9 @@ impl Books {
             spent: period.spent,
             held: period.held,
         };
-        part.lock().budgets(scope).map(balance).collect()
+        let mut balances: Vec<_> = part.lock().budgets(scope).map(balance).collect();
+        balances.sort_unstable_by_key(|balance| balance.limit);
+        balances
     }
 
     /// Books a balance read from the journal. Those of one limit come oldest first.
