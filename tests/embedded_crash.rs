@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tollgate::domain::{Boundaries, Clock, Period, ReservationId, Timestamp};
 use tollgate::limit::{Admission, Claim, LimitName, Measure, Rule, Scope, ScopeKey, Settlement};
 use tollgate::store::Ledger;
-use tollgate::store::embedded::{EmbeddedLedger, LostHold};
+use tollgate::store::embedded::{EmbeddedLedger, LostHold, audit};
 
 /// Set for the child: the directory of its store.
 const DIRECTORY: &str = "TOLLGATE_TEST_CRASH_DIRECTORY";
@@ -156,11 +156,14 @@ async fn kill_9_loses_no_booking_and_books_what_was_in_flight_once() {
         let directory = tempfile::tempdir().expect("a directory");
         let after = fastrand::usize(1..3_000);
         let steps = run_and_kill(directory.path(), after);
+        let differences = || audit(directory.path(), Wall.now()).expect("it reads").differences;
+        assert_eq!(differences(), [], "right after the kill");
         let first = spent(directory.path()).await;
         for (which, spent) in (0..CUSTOMERS).zip(&first) {
             let possible = possible(&steps, which);
             assert!(possible.contains(spent), "killed after {after} steps: {spent} is none of {possible:?}");
         }
         assert_eq!(spent(directory.path()).await, first, "a second start books nothing again");
+        assert_eq!(differences(), [], "with the lost holds booked");
     }
 }

@@ -221,7 +221,9 @@ impl Open {
         let state = advanced(now, claim, states.state(&claim.scope, claim.limit));
         let outcome = match (&state, claim.rule) {
             (State::Bucket(state), Rule::Bucket { bucket, max_wait, .. }) => bucket.fit(*state, claim.amount, max_wait).into(),
-            (State::Window(state), Rule::Window { limit, max_wait }) => state.fit(limit, now, claim.amount, max_wait).into(),
+            (State::Window(state), Rule::Window { limit, max_wait }) => {
+                state.fit(limit, now, claim.amount, max_wait).into()
+            }
             (State::Budget(state), Rule::Budget { cap, .. }) => state.fit(cap, claim.amount).into(),
             _ => unreachable!("`advanced` gives the state its rule asks for"),
         };
@@ -303,7 +305,8 @@ fn shrink(elastic: &Elastic, claims: &[Claim], open: &mut [Open]) -> Option<u64>
     for &i in &money {
         let spent = period(&open[i]);
         open[i].amount = amount;
-        open[i].outcome = if spent.spent + spent.held + amount <= cap_of(i) { Outcome::Fits } else { Outcome::InFlight };
+        open[i].outcome =
+            if spent.spent + spent.held + amount <= cap_of(i) { Outcome::Fits } else { Outcome::InFlight };
     }
     Some(granted)
 }

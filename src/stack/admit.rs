@@ -12,12 +12,12 @@ use crate::store::StoreError;
 use crate::store::reservation::Reservation;
 use crate::store::settler::SettlePlace;
 use crate::telemetry::metrics::StoreLabels;
+use crate::upstream::tasks::Tasks;
 use futures_util::future::BoxFuture;
 use http::HeaderValue;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio_util::task::TaskTracker;
 use tower::{Layer, Service};
 
 /// A hold that is not renewed for this long belongs to a gateway that died, microseconds. Longer than any reply may stay silent.
@@ -149,7 +149,7 @@ async fn ask(
 struct Question {
     asking: Option<BoxFuture<'static, (Result<Decision, Rejection>, Admission)>>,
     place: Option<SettlePlace>,
-    tasks: TaskTracker,
+    tasks: Tasks,
 }
 
 impl Question {
@@ -181,10 +181,14 @@ async fn decide(gateway: &Gateway, admission: &Admission) -> Result<Decision, Re
         Ok(_) => "ok",
         Err(StoreError::Unreachable(_)) => "unreachable",
         Err(StoreError::Failed(_)) => "failed",
+        Err(StoreError::Away(_)) => "away",
     };
     gateway.metrics.store_calls.get_or_create(&StoreLabels { operation: "admit", result }).inc();
     decision.map_err(|error| {
-        tracing::warn!(%error, "the store did not decide an admission");
+        // A store that is away is logged once per outage.
+        if !matches!(error, StoreError::Away(_)) {
+            tracing::warn!(%error, "the store did not decide an admission");
+        }
         Rejection::LimitsUnavailable
     })
 }

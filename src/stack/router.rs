@@ -4,7 +4,9 @@ use super::call::Arrived;
 use super::{Gateway, Stack};
 use crate::domain::RequestId;
 use crate::reply::{self, Rejection};
+use crate::store::outage::Status;
 use crate::telemetry::Record;
+use crate::telemetry::outage::OutageMetrics;
 use crate::wire::{Api, Dialect};
 use axum::Router;
 use axum::body::Body;
@@ -140,13 +142,25 @@ async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// Ready: the store answers, and the gateway is not going away.
+/// Ready: the gateway is not going away, and the store answers, or is away and requests are still decided alone. That is degraded, and
+/// the text says so, but still 200: the store is away from the other gateways as well, so taking this one out would only end the
+/// service. Once the time for it is over, or if the store was never there, 503.
 async fn readyz(State(routes): State<Routes>) -> Response {
-    let store = routes.gateway.ledger.ping().await;
-    let (status, text) = match store {
-        _ if routes.draining.load(Ordering::Relaxed) => (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n"),
-        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the store does not answer; see the log\n"),
-        Ok(()) => (StatusCode::OK, "ready\n"),
+    let answers = routes.gateway.ledger.ping().await.is_ok();
+    let standing = routes.gateway.ledger.standing().unwrap_or_default();
+    let (status, text) = match standing.alone_until {
+        _ if routes.draining.load(Ordering::Relaxed) => (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n".to_owned()),
+        _ if answers && !standing.breaker_open => (StatusCode::OK, "ready\n".to_owned()),
+        Some(until) => {
+            let (alone, refused, waiting) = (standing.alone, standing.refused_alone, standing.waiting);
+            let until = reply::rfc3339(until);
+            let counts = format!("{alone} requests admitted alone, {refused} refused, {waiting} settlements waiting");
+            (StatusCode::OK, format!("ready, but degraded: the store is away, deciding alone until {until}; {counts}\n"))
+        }
+        None if standing.away => {
+            (StatusCode::SERVICE_UNAVAILABLE, "the store is away, and nothing is decided alone (any more); see the log\n".to_owned())
+        }
+        None => (StatusCode::SERVICE_UNAVAILABLE, "the store does not answer; see the log\n".to_owned()),
     };
     plain(status, "text/plain; charset=utf-8", text.into())
 }
@@ -154,7 +168,28 @@ async fn readyz(State(routes): State<Routes>) -> Response {
 async fn metrics(State(routes): State<Routes>) -> Response {
     let gateway = &routes.gateway;
     gateway.metrics.unsettled.set(i64::try_from(gateway.settler.status().outstanding).unwrap_or(i64::MAX));
+    if let Some(standing) = gateway.ledger.standing() {
+        show(&gateway.metrics.outage, &standing);
+    }
     plain(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", gateway.metrics.render().into())
+}
+
+/// Carries how the store's guard stands over into the metrics.
+fn show(metrics: &OutageMetrics, standing: &Status) {
+    for (counter, count) in [
+        (&metrics.outages, standing.outages),
+        (&metrics.alone, standing.alone),
+        (&metrics.refused_alone, standing.refused_alone),
+        (&metrics.replayed, standing.replayed),
+        (&metrics.stale, standing.stale),
+    ] {
+        // Counted over there, by one that only counts up.
+        counter.inner().store(count, Ordering::Relaxed);
+    }
+    metrics.away.set(i64::from(standing.away));
+    metrics.breaker_open.set(i64::from(standing.breaker_open));
+    metrics.waiting.set(i64::try_from(standing.waiting).unwrap_or(i64::MAX));
+    metrics.gateways.set(i64::try_from(standing.gateways).unwrap_or(i64::MAX));
 }
 
 fn plain(status: StatusCode, kind: &'static str, body: Body) -> Response {

@@ -1,6 +1,7 @@
 //! Where the books are kept: one trait per concern, each with an embedded and a Redis implementation.
 
 pub mod embedded;
+pub mod outage;
 pub mod redis;
 pub mod reservation;
 pub mod settler;
@@ -37,6 +38,11 @@ pub trait Ledger: Send + Sync + 'static {
     /// # Errors
     /// [`StoreError`] when it does not.
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// How it stands, if it goes on alone while its store is away (see [`outage`]); `None` if it never does.
+    fn standing(&self) -> Option<outage::Status> {
+        None
+    }
 }
 
 /// One budget or quota of a scope, as it stands in one period.
@@ -61,7 +67,7 @@ impl Balance {
 }
 
 /// Why a store did not answer. The text is for the log, never for a client.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// It did not answer in time, or could not be reached.
     #[error("the store is unreachable: {0}")]
@@ -69,4 +75,8 @@ pub enum StoreError {
     /// It answered something that makes no sense or an error of its own.
     #[error("the store failed: {0}")]
     Failed(String),
+    /// It is known to be away, and what may be decided without it does not cover the request. Logged once per outage by whoever
+    /// decides alone, not per request.
+    #[error("the store is away: {0}")]
+    Away(&'static str),
 }

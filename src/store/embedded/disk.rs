@@ -205,7 +205,9 @@ fn open(path: &Path) -> Result<Open, StoreError> {
     catch_unwind(AssertUnwindSafe(|| try_open(path))).unwrap_or_else(|_| Err(fjall::Error::Unrecoverable)).map_err(|error| {
         let path = path.display();
         StoreError::Failed(match error {
-            fjall::Error::Locked => format!("{path} is in use by another process; one directory serves one gateway"),
+            fjall::Error::Locked => {
+                format!("{path} is in use by another process; one directory serves one gateway, and is audited while none runs")
+            }
             fjall::Error::Io(error) => format!("cannot use the directory {path}: {error}"),
             error => format!(
                 "the journal in {path} cannot be read ({error}); restore it from a backup, or move it away to start afresh"

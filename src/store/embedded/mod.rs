@@ -4,6 +4,7 @@
 //! thread and is acknowledged when the operating system has it, so killing the process loses no booking; a power cut may lose the last
 //! second. Buckets and windows are not journaled: after a restart they are full. A directory serves one process.
 
+mod audit;
 mod books;
 mod boot;
 mod disk;
@@ -13,6 +14,7 @@ mod record;
 mod sync;
 mod writer;
 
+pub use audit::{Audit, Booked, Difference, Discrepancy, audit};
 pub use books::Size;
 pub use boot::LostHold;
 
