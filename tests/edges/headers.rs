@@ -55,13 +55,14 @@ async fn a_clients_secrets_and_our_own_headers_stay_here() {
 #[tokio::test]
 async fn a_client_cannot_strip_what_we_need_by_nominating_it() {
     let bed = bed("").await;
-    for (nominated, left) in [("close, X-Customer-Id, Authorization, Content-Type, Content-Length", 1), ("x-foo, keep-alive", 2)]
+    for (nominated, left) in
+        [("close, X-Customer-Id, Authorization, Content-Type, OpenAI-Beta, Content-Length", 1), ("x-foo, keep-alive", 2)]
     {
         let mut raw = Raw::connect(&bed).await;
         let body = chat("m-big", "");
         raw.send(format!(
             "{}connection: {nominated}\r\nx-foo: 1\r\nkeep-alive: timeout=5\r\nte: trailers\r\ncontent-length: {}\r\n\r\n{body}",
-            head("h"),
+            head("h").replace("json\r\n", "json; charset=utf-8\r\nopenai-beta: b\r\n"),
             body.len()
         ))
         .await;
@@ -70,7 +71,8 @@ async fn a_client_cannot_strip_what_we_need_by_nominating_it() {
         assert!(reply.head.contains(&format!("ratelimit-remaining: {}\r\n", MESSAGES - left)), "metered as h: {}", reply.head);
         let seen = bed.provider.log().pop().expect("forwarded");
         assert_eq!(seen.headers.get_all("authorization").iter().collect::<Vec<_>>(), ["Bearer sk-test"], "{nominated}");
-        assert_eq!(seen.header("content-type"), "application/json", "{nominated}");
+        let needed = ["content-type", "openai-beta"].map(|name| seen.header(name));
+        assert_eq!(needed, ["application/json; charset=utf-8", "b"], "{nominated}");
         let hop = ["connection", "keep-alive", "te", "transfer-encoding", "upgrade"];
         assert_eq!(hop.map(|name| seen.header(name)), [""; 5], "{nominated}: one hop's headers end here");
     }

@@ -7,6 +7,7 @@ use crate::bed::Bed;
 use crate::kit::{Answer, MESSAGES, SLOTS, config, h2c, messages_left};
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tollgate::demo::provider::{Gate, Script};
 use tollgate::demo::{Provider, ProviderOptions};
 use tollgate::domain::Timestamp;
@@ -37,8 +38,8 @@ impl Ledger for Panicking {
     }
 }
 
-/// A log that panics at the lines of one module.
-struct PanicAt(&'static str);
+/// A log that panics at the lines of one module, and counts the errors that the barrier reports.
+struct PanicAt(&'static str, Arc<AtomicUsize>);
 
 impl Subscriber for PanicAt {
     fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
@@ -50,7 +51,11 @@ impl Subscriber for PanicAt {
     fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
     fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
     fn event(&self, event: &tracing::Event<'_>) {
-        assert!(event.metadata().target() != self.0, "as the test wishes");
+        let metadata = event.metadata();
+        if metadata.target() == "tollgate::stack::observe" && *metadata.level() == tracing::Level::ERROR {
+            self.1.fetch_add(1, Ordering::SeqCst);
+        }
+        assert!(metadata.target() != self.0, "as the test wishes");
     }
     fn enter(&self, _: &tracing::span::Id) {}
     fn exit(&self, _: &tracing::span::Id) {}
@@ -110,12 +115,14 @@ async fn a_panic_before_admission_is_a_500_for_that_call_only() {
 #[tokio::test]
 async fn a_panic_after_admission_gives_back_slot_and_hold() {
     let bed = bed().await;
+    let reported = Arc::new(AtomicUsize::new(0));
     let answer = {
         // Said when a provider refuses the field that was added: the call is admitted, has a slot, and was sent.
-        let _log = tracing::subscriber::set_default(PanicAt("tollgate::stack::forward"));
+        let _log = tracing::subscriber::set_default(PanicAt("tollgate::stack::forward", reported.clone()));
         Answer::to(bed.chat("c", "fault-reject-stream-options", r#","stream":true"#)).await
     };
     answer.refused(500, "internal_error", "a panic after admission");
+    assert_eq!(reported.load(Ordering::SeqCst), 1, "caught and logged by the barrier");
     assert_free(&bed).await;
     let balances = bed.balances("c").await;
     assert!(balances.iter().all(|balance| balance.held == 0), "nothing stays held: {balances:?}");
@@ -135,13 +142,15 @@ async fn a_panic_while_the_reply_is_read_cuts_that_reply_only() {
     };
     let mut bystander = post("bystander", "m-big").await.expect("a stream");
     assert!(bystander.chunk().await.expect("an event").is_some());
+    let reported = Arc::new(AtomicUsize::new(0));
     {
         // Said when a reply's usage makes no sense, which is found out within its body.
-        let _log = tracing::subscriber::set_default(PanicAt("tollgate::stack::account"));
+        let _log = tracing::subscriber::set_default(PanicAt("tollgate::stack::account", reported.clone()));
         let reply = post("c", "fault-garbage-usage").await.expect("a head");
         assert_eq!(reply.status(), 200);
         assert!(reply.bytes().await.is_err(), "cut, so that nobody takes it for a whole answer");
     }
+    assert_eq!(reported.load(Ordering::SeqCst), 1, "caught and logged by the barrier, not by the runtime");
     gate.open();
     assert!(bystander.chunk().await.expect("the same connection").is_some(), "the bystander's stream goes on");
     assert_eq!(bystander.bytes().await.expect("an end"), "");
