@@ -42,9 +42,13 @@ impl Server {
     /// When the address cannot be bound; the message names it.
     pub async fn bind(gateway: Arc<Gateway>) -> io::Result<Self> {
         let settings = gateway.policy.load().server.clone();
-        let listener = TcpListener::bind(settings.listen)
-            .await
-            .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {}: {error}", settings.listen)))?;
+        let listener = TcpListener::bind(settings.listen).await.map_err(|error| {
+            let advice = match error.kind() {
+                io::ErrorKind::AddrInUse => "; set server.listen or TOLLGATE_SERVER__LISTEN to another port",
+                _ => "",
+            };
+            io::Error::new(error.kind(), format!("cannot listen on {}: {error}{advice}", settings.listen))
+        })?;
         let routes = Routes::new(gateway.clone());
         Ok(Self { listener, gateway, routes, settings })
     }

@@ -15,7 +15,9 @@ const BUCKETS: usize = 32 * STEPS as usize;
 
 /// Estimates by model and plan.
 #[derive(Debug, Default)]
-pub struct Expected(Mutex<HashMap<(Arc<str>, Arc<str>), Seen>>);
+pub struct Expected(Mutex<HashMap<ModelAndPlan, Seen>>);
+
+type ModelAndPlan = (Arc<str>, Arc<str>);
 
 /// A histogram with buckets that grow geometrically.
 #[derive(Debug)]

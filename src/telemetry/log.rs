@@ -1,7 +1,9 @@
 //! The process log: JSON lines on standard error or into a file, one target (`access`) for the access log.
 
+use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
@@ -14,10 +16,8 @@ pub fn start(filter: &str, file: Option<&Path>) -> io::Result<()> {
     let filter = EnvFilter::try_new(format!("fjall=warn,lsm_tree=warn,{filter}"))
         .map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e.to_string()))?;
     let writer = match file {
-        Some(path) => {
-            let file = io::LineWriter::new(std::fs::OpenOptions::new().create(true).append(true).open(path)?);
-            BoxMakeWriter::new(std::sync::Mutex::new(file))
-        }
+        // Each line is written at once and appended as a whole, so it takes no lock.
+        Some(path) => BoxMakeWriter::new(Arc::new(OpenOptions::new().create(true).append(true).open(path)?)),
         None => BoxMakeWriter::new(io::stderr),
     };
     let subscriber =

@@ -19,6 +19,12 @@ impl Tasks {
         self.tracker.spawn(async move { cut.run_until_cancelled(work).await });
     }
 
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.tracker.len()
+    }
+
     /// Waits for all of them, at most `patience`; then drops those that are left. True when none had to be.
     pub async fn end(&self, patience: Duration) -> bool {
         self.tracker.close();

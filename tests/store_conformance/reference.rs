@@ -2,8 +2,8 @@
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
+use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, PoisonError};
 use tollgate::domain::{ReservationId, Timestamp};
 use tollgate::limit::decide::{self, State, States};
 use tollgate::limit::{Admission, Decision, LimitName, ScopeKey, Settlement};
@@ -31,7 +31,7 @@ impl States for Books {
 
 impl Reference {
     pub fn decide(&self, admission: &Admission, now: Timestamp) -> Decision {
-        let mut books = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut books = self.0.lock();
         let decision = decide::admit(now, admission, &mut *books);
         if decision.admitted {
             books.holds.insert(admission.reservation);
@@ -40,7 +40,7 @@ impl Reference {
     }
 
     pub fn book(&self, settlement: &Settlement, now: Timestamp) {
-        let mut books = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut books = self.0.lock();
         let held = books.holds.remove(&settlement.reservation);
         let first = books.ended.insert(settlement.reservation);
         if held || first {
@@ -49,7 +49,7 @@ impl Reference {
     }
 
     pub fn balances(&self, scope: &ScopeKey) -> Vec<Balance> {
-        let books = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let books = self.0.lock();
         let mine = books.states.iter().filter(|((owner, _), _)| owner == scope);
         let mut balances: Vec<_> = mine
             .filter_map(|((_, limit), state)| {
