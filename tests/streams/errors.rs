@@ -4,7 +4,7 @@ use crate::bodies::{HI, IN, ROUTES};
 use crate::rig::{Outcome, Rig, complete, read};
 use serde_json::Value;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpSocket, TcpStream};
 use tollgate::demo::provider::Script;
 
 const USED: &str = r#"{"error":{"message":"m","type":"server_error"},"usage":{"prompt_tokens":1000,"completion_tokens":100}}"#;
@@ -95,9 +95,10 @@ async fn a_provider_that_breaks_before_its_headers_is_a_502_in_the_routes_form()
 
 #[tokio::test]
 async fn who_cannot_be_reached_costs_nothing_at_all() {
-    let rig = Rig::new().await;
     // A port on which nobody listens, and one whose queue of new connections is full.
-    let gone = TcpListener::bind("127.0.0.1:0").await.expect("a port").local_addr().expect("bound");
+    let closed = TcpSocket::new_v4().expect("a socket");
+    closed.bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
+    let gone = closed.local_addr().expect("bound");
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
     let full = socket.listen(1).expect("listens");
@@ -106,7 +107,6 @@ async fn who_cannot_be_reached_costs_nothing_at_all() {
     while let Ok(stream) = tokio::time::timeout(Duration::from_millis(200), TcpStream::connect(full_at)).await {
         waiting.push(stream);
     }
-    drop(rig);
     for address in [gone, full_at] {
         let config = crate::rig::config("connect_timeout = \"300ms\"", "").replace("{provider}", &format!("http://{address}/v1"));
         let rig = Rig::on(&config).await;

@@ -3,6 +3,8 @@
 use crate::bodies::{DONE, FINISH, HI, IN, OUT, STREAM, USAGE, USAGE_COST, three};
 use crate::rig::{Rig, complete, read};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 use tollgate::demo::provider::Script;
 
 const REFUSAL: &str =
@@ -117,6 +119,33 @@ async fn a_second_attempt_that_fails_is_one_failed_request_and_proves_nothing_ab
         "others' streams are still metered by the provider's numbers"
     );
     assert_eq!(rig.outcome().await, complete(109, USAGE_COST));
+}
+
+#[tokio::test]
+async fn an_upstream_that_is_gone_for_the_second_attempt_has_seen_the_first() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let base = format!("http://{}/v1", listener.local_addr().expect("bound"));
+    let upstream = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("a connection");
+        drop(listener);
+        let mut request = Vec::new();
+        let whole = |request: &[u8]| {
+            let body = request.windows(4).position(|end| end == b"\r\n\r\n").map_or(0, |at| at + 4);
+            body > 0 && serde_json::from_slice::<Value>(&request[body..]).is_ok()
+        };
+        while !whole(&request) {
+            assert_ne!(stream.read_buf(&mut request).await.expect("a request"), 0, "a whole request");
+        }
+        let reply =
+            format!("HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{REFUSAL}", REFUSAL.len());
+        stream.write_all(reply.as_bytes()).await.expect("sent");
+    });
+    let rig = Rig::on(&crate::rig::config("", "").replace("{provider}", &base)).await;
+    let reply = rig.chat(r#","stream":true"#).send().await.expect("an answer");
+    assert_eq!(reply.status(), 502);
+    upstream.await.expect("it was asked");
+    assert_eq!(rig.outcome().await, complete(0, 0).cause("upstream_unreachable"), "the request is not given back");
+    assert_eq!(rig.metric("tollgate_upstream_calls_total", "connect"), 1);
 }
 
 #[tokio::test]

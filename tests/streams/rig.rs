@@ -18,7 +18,7 @@ use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
 /// Longest wait for something that has to happen at once.
-pub const SOON: Duration = Duration::from_secs(5);
+pub const SOON: Duration = Duration::from_secs(10);
 
 /// How one request ended, in books and log.
 #[derive(Clone, Debug, PartialEq, Eq)]

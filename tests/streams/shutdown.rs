@@ -94,8 +94,7 @@ async fn terminated(grace: &str, opens: bool) -> ((String, bool), serde_json::Va
     let provider = Arc::new(Provider::start(ProviderOptions::default()).await.expect("a loopback port"));
     let directory = tempfile::tempdir().expect("a directory");
     let (data, log) = (directory.path().join("data"), directory.path().join("log"));
-    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound").port();
-    let text = config("", &format!("[server]\nlisten = \"127.0.0.1:{port}\"\ngrace = \"{grace}\"\n[store]\npath = {data:?}"));
+    let text = config("", &format!("[server]\nlisten = \"127.0.0.1:0\"\ngrace = \"{grace}\"\n[store]\npath = {data:?}"));
     let file = directory.path().join("tollgate.toml");
     std::fs::write(&file, text.replace("{provider}", &provider.base_url())).expect("written");
     let mut program = tokio::process::Command::new(env!("CARGO_BIN_EXE_tollgate"));
@@ -105,15 +104,21 @@ async fn terminated(grace: &str, opens: bool) -> ((String, bool), serde_json::Va
     let gate = Gate::new();
     provider.script(Script::sse().send(three()).until(&gate).send(rest()));
     let client = reqwest::Client::builder().no_proxy().build().expect("a client");
-    until("an open port", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok().then_some(())).await;
+    let lines = || -> Vec<serde_json::Value> {
+        let log = std::fs::read_to_string(&log).unwrap_or_default();
+        log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    };
+    let serving =
+        || lines().iter().find(|line| line["message"] == "serving").and_then(|line| line["address"].as_str()?.parse().ok());
+    let address: std::net::SocketAddr = until("its address in the log", serving).await;
     let body = format!(r#"{{"model":"m-big","messages":[{{"role":"user","content":"hi"}}]{STREAM}}}"#);
-    let request = client.post(format!("http://127.0.0.1:{port}/v1/chat/completions")).header("authorization", "Bearer sk-test");
+    let request = client.post(format!("http://{address}/v1/chat/completions")).header("authorization", "Bearer sk-test");
     let request = request.header("content-type", "application/json").header("x-customer-id", "t").body(body);
     let mut reply = request.send().await.expect("an answer");
     read_some(&mut reply, &three()).await;
     let id = program.id().expect("it runs").to_string();
     assert!(std::process::Command::new("kill").args(["-TERM", &id]).status().expect("kill runs").success());
-    until("a closed port", || std::net::TcpStream::connect(("127.0.0.1", port)).is_err().then_some(())).await;
+    until("a closed port", || std::net::TcpStream::connect(address).is_err().then_some(())).await;
     if opens {
         gate.open();
     }
@@ -121,9 +126,7 @@ async fn terminated(grace: &str, opens: bool) -> ((String, bool), serde_json::Va
     let status = tokio::time::timeout(Duration::from_secs(20), program.wait()).await.expect("an exit").expect("waited for");
     assert_eq!(status.code(), Some(0));
 
-    let log = std::fs::read_to_string(log).expect("a log");
-    let lines: Vec<serde_json::Value> = log.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    let access = lines.into_iter().find(|line| line["target"] == "access").unwrap_or_else(|| panic!("an access line: {log}"));
+    let access = lines().into_iter().find(|line| line["target"] == "access").expect("an access line");
     let ledger = EmbeddedLedger::open(&data, Arc::new(SystemClock), LostHold::Charge).expect("a journal");
     let owner = CustomerId::from_trusted("t").key().as_ref().into();
     let balances = ledger.read(&ScopeKey { scope: Scope::Customer, owner }).await.expect("balances");

@@ -5,7 +5,7 @@ use http_body_util::{BodyExt, StreamBody};
 use parking_lot::Mutex;
 use std::io;
 use std::sync::Arc;
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{Sender, channel};
 
 const TEXT: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"one two\"}}]}\n\n";
 const FINISH: &str = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
@@ -16,16 +16,16 @@ const SECOND: Duration = Duration::from_secs(1);
 const IDLE: Duration = Duration::from_secs(10);
 
 /// A provider's end of a reply; dropping it ends the reply.
-struct Provider(UnboundedSender<io::Result<Frame<Bytes>>>);
+struct Provider(Sender<io::Result<Frame<Bytes>>>);
 
 impl Provider {
     fn send(&self, text: &str) {
         // Nobody listens once the reply was cancelled.
-        let _ = self.0.send(Ok(Frame::data(Bytes::copy_from_slice(text.as_bytes()))));
+        let _ = self.0.try_send(Ok(Frame::data(Bytes::copy_from_slice(text.as_bytes()))));
     }
 
     fn breaks(self) {
-        let _ = self.0.send(Err(io::Error::other("reset")));
+        let _ = self.0.try_send(Err(io::Error::other("reset")));
     }
 
     fn is_cancelled(&self) -> bool {
@@ -62,7 +62,7 @@ fn reply_with(
     drains_streams: bool,
     count: impl Fn(&str) -> u64 + Send + Sync + 'static,
 ) -> Reply<impl FnOnce(End) + Send + 'static> {
-    let (provider, mut frames) = unbounded_channel();
+    let (provider, mut frames) = channel(64);
     let upstream = reqwest::Body::wrap(StreamBody::new(stream::poll_fn(move |cx| frames.poll_recv(cx))));
     let content_type = if events { "text/event-stream" } else { "application/json" };
     let options = MeterOptions { api: Api::Chat, hide_usage_chunk: false, count: Arc::new(count) };
@@ -238,7 +238,7 @@ async fn the_idle_timer_runs_only_while_we_wait_for_the_provider() {
         let (sender, comment) = (provider.0.clone(), Frame::data(Bytes::from_static(b": wait\n\n")));
         tokio::spawn(async move {
             tokio::time::sleep(IDLE - SECOND).await;
-            let _ = sender.send(Ok(comment));
+            let _ = sender.try_send(Ok(comment));
         });
         assert!(body.frame().await.expect("a frame").is_ok());
     }
