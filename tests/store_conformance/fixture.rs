@@ -111,11 +111,13 @@ impl Fixture {
     }
 }
 
-/// The settlement of everything that was admitted, as the gateway makes it: with what was granted as held.
+/// The settlement of everything that was taken, as the gateway makes it: with what was granted as held, without what was deferred.
 pub fn settlement(asked: &Asked, actual: &[u64]) -> Settlement {
     let Asked { admission, decision } = asked;
     let granted = admission.elastic.and_then(|elastic: Elastic| decision.granted.map(|cap| elastic.cost(cap).get()));
-    let lines = admission.claims.iter().zip(&decision.verdicts).zip(actual).map(|((claim, verdict), actual)| {
+    let all = admission.claims.iter().zip(&decision.verdicts).zip(actual);
+    let taken = all.filter(|((_, verdict), _)| verdict.outcome != Outcome::Deferred);
+    let lines = taken.map(|((claim, verdict), actual)| {
         let amount = granted.filter(|_| claim.measure == Measure::Money).unwrap_or(claim.amount);
         Line { claim: Claim { amount, ..claim.clone() }, actual: *actual, booked: verdict.booked }
     });
