@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep};
 use tokio_util::task::TaskTracker;
 
-/// How long the provider may keep its connection open after the stream has said that it is over.
+/// How long a connection may stay open after its stream has said that it is over: the provider's, and the client's after an error event.
 const LINGER: Duration = Duration::from_millis(500);
 
 /// How a reply ended, with all that it said.
@@ -132,6 +132,10 @@ impl<F: FnOnce(End)> Inner<F> {
             match self.phase {
                 Phase::Ended => return Poll::Ready(None),
                 Phase::Broken => {
+                    // A server throws away what it has not yet written when the body fails, so the error event gets a moment to leave.
+                    if self.treatment.events {
+                        ready!(self.idle.as_mut().poll(cx));
+                    }
                     self.phase = Phase::Ended;
                     // An error, not an end: the connection is cut, so nobody takes this for a whole answer.
                     return Poll::Ready(Some(Err(std::io::Error::other("the provider broke off its reply"))));
@@ -187,6 +191,7 @@ impl<F: FnOnce(End)> Inner<F> {
         self.end(Some(broke));
         if self.treatment.events {
             self.out.push_back(error_event(&self.treatment, broke));
+            self.idle.as_mut().reset(Instant::now() + LINGER);
         }
         self.phase = Phase::Broken;
     }
