@@ -81,3 +81,12 @@ test("an error in the middle of a stream is raised after the text", async () => 
   assert.equal(events.filter((event) => event.type === "content_block_delta").length, 3);
   assert.equal(calls.length, 1);
 });
+
+test("a cut stream is an error and not a finished one", async () => {
+  const { client, calls } = anthropic({ maxRetries: 2, headers: PLAIN });
+  const events = [];
+  const stream = await client.messages.create({ ...ask, model: "fault-cut", stream: true });
+  await assert.rejects(each(stream, events), (raised) => raised instanceof Anthropic.APIError && raised.type === "api_error");
+  assert.equal(events.filter((event) => event.type === "content_block_delta").length, 3);
+  assert.equal(calls.length, 1);
+});

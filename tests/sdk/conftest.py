@@ -2,6 +2,7 @@
 
 TOLLGATE_URL names the gateway (`http://127.0.0.1:8080`). With TOLLGATE_STAND_IN=1 it may name the stand-in provider
 instead (`cargo run --example provider`); the tests of refusals, which only a gateway can give, are then skipped.
+TOLLGATE_KEYS_URL names a second gateway, with the configuration gateway.toml.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ import openai
 import pytest
 
 URL = os.environ.get("TOLLGATE_URL", "http://127.0.0.1:8080").rstrip("/")
+KEYS_URL = os.environ.get("TOLLGATE_KEYS_URL", "").rstrip("/")
 STAND_IN = os.environ.get("TOLLGATE_STAND_IN") == "1"
 
 CHAT_MODEL = os.environ.get("TOLLGATE_DEMO_CHAT_MODEL", "gpt-4o-mini")
@@ -27,6 +29,12 @@ DOLLARS = os.environ.get("TOLLGATE_DEMO_DOLLARS", "demo-dollars")
 QUOTA = os.environ.get("TOLLGATE_DEMO_QUOTA", "demo-quota")
 TPM = os.environ.get("TOLLGATE_DEMO_TPM", "demo-tpm")
 
+# Keys of gateway.toml.
+APP_KEY = os.environ.get("APP_KEY", "app-key")
+NARROW_KEY = os.environ.get("NARROW_KEY", "narrow-key")
+BROKE_KEY = os.environ.get("BROKE_KEY", "broke-key")
+
+only_keys = pytest.mark.skipif(not KEYS_URL, reason="TOLLGATE_KEYS_URL names no gateway")
 only_gateway = pytest.mark.skipif(STAND_IN, reason="only a gateway refuses")
 
 
@@ -52,7 +60,7 @@ class Api:
 
     def _client(self, sdk, kind, base_url, customer, max_retries, key, headers):
         # A customer of its own for each client keeps the tests out of each other's buckets.
-        sent = {"X-Customer-Id": customer or f"sdk-{uuid.uuid4()}"}
+        sent = {"X-Customer-Id": f"sdk-{uuid.uuid4()}" if customer is None else customer}
         sent.update(headers or {})
         client = kind(
             api_key=key, base_url=base_url, max_retries=max_retries, default_headers=sent, http_client=self._http(sdk), timeout=30
@@ -60,13 +68,14 @@ class Api:
         self._clients.append(client)
         return client
 
-    def openai(self, customer=None, max_retries=0, key="sk-demo", headers=None):
+    def openai(self, customer=None, max_retries=0, key="sk-demo", headers=None, url=URL):
         kind = openai.AsyncOpenAI if self.is_async else openai.OpenAI
-        return self._client(openai, kind, f"{URL}/v1", customer, max_retries, key, headers)
+        return self._client(openai, kind, f"{url}/v1", customer, max_retries, key, headers)
 
-    def anthropic(self, customer=None, max_retries=0, key="sk-demo", headers=None):
+    def anthropic(self, customer=None, max_retries=0, key="sk-demo", headers=None, url=URL):
+        """With the base URL as Anthropic's SDKs want it: without `/v1`."""
         kind = anthropic.AsyncAnthropic if self.is_async else anthropic.Anthropic
-        return self._client(anthropic, kind, URL, customer, max_retries, key, headers)
+        return self._client(anthropic, kind, url, customer, max_retries, key, headers)
 
     def do(self, call):
         """The result of a call, awaited where it has to be."""

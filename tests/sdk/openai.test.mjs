@@ -126,3 +126,13 @@ test("an error in the middle of a stream is raised after the text", async () => 
   assert.equal(textOf(chunks), "Thank you for");
   assert.equal(calls.length, 1);
 });
+
+test("a cut stream is an error and not a finished one", async () => {
+  const { client, calls } = openai({ maxRetries: 2, headers: PLAIN });
+  const chunks = [];
+  const stream = await client.chat.completions.create({ model: "fault-cut", messages, stream: true });
+  // Of a connection that is only cut this SDK would see a normal end.
+  await assert.rejects(each(stream, chunks), (raised) => raised instanceof OpenAI.APIError && raised.code === "upstream_broke");
+  assert.equal(textOf(chunks), "Thank you for");
+  assert.equal(calls.length, 1);
+});

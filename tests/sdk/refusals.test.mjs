@@ -7,7 +7,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
-import { CHAT_MODEL, CLAUDE_MODEL, DEAR_MODEL, DOLLARS, MESSAGES, QUOTA, STAND_IN, TPM, anthropic, each, openai } from "./support.mjs";
+import { CHAT_MODEL, CLAUDE_MODEL, DEAR_MODEL, DOLLARS, MESSAGES, QUOTA, STAND_IN, TPM, anthropic, each, openai, withoutPauses } from "./support.mjs";
 
 const skip = STAND_IN && "only a gateway refuses";
 const content = "Where is my order? [60 tokens]";
@@ -50,23 +50,6 @@ async function untilRefused(route, customer, { maxRetries = 0, attempts = 8, ...
     }
   }
   assert.fail(`${customer} was never refused in ${attempts} calls`);
-}
-
-/** Runs `body` with the SDKs' pauses between attempts noted and skipped; shorter and longer timers run as they are. */
-async function withoutPauses(body) {
-  const real = globalThis.setTimeout;
-  const pauses = [];
-  globalThis.setTimeout = (run, delay, ...rest) => {
-    // The request timeout of these clients is 30 s sharp; pauses are jittered or whole seconds above 0.3 s.
-    const pause = delay > 300 && delay <= 120_000 && delay !== 30_000;
-    if (pause) pauses.push(delay / 1_000);
-    return real(run, pause ? 0 : delay, ...rest);
-  };
-  try {
-    await body(pauses);
-  } finally {
-    globalThis.setTimeout = real;
-  }
 }
 
 for (const [name, route] of Object.entries(routes)) {

@@ -126,12 +126,21 @@ def test_an_error_in_the_middle_of_a_stream_is_raised_after_the_text(api):
     assert api.calls == 1
 
 
-def test_a_cut_stream_is_not_a_finished_one(api):
+@pytest.mark.parametrize("model", ["fault-cut", "fault-reset"])
+def test_a_cut_stream_is_an_error_and_not_a_finished_one(api, model):
     events = []
-    stream = api.do(api.anthropic(max_retries=2, headers=PLAIN).messages.create(**{**ASK, "model": "fault-cut"}, stream=True))
-    # How the break shows differs between versions of the HTTP library below the SDK; that it shows does not.
-    with pytest.raises(Exception):  # noqa: B017
+    stream = api.do(api.anthropic(max_retries=2, headers=PLAIN).messages.create(**{**ASK, "model": model}, stream=True))
+    with pytest.raises(anthropic.APIStatusError) as raised:
         api.each(stream, into=events)
+    assert raised.value.type == "api_error"
+    assert raised.value.body["error"]["details"]["error_code"] == "upstream_broke"
     assert [event.type for event in events].count("content_block_delta") == 3
     assert "message_stop" not in [event.type for event in events]
+    assert api.calls == 1
+
+
+def test_an_answer_that_is_cut_is_no_answer(api):
+    client = api.anthropic(headers=PLAIN)
+    with pytest.raises(anthropic.APIConnectionError):
+        api.do(client.messages.create(**{**ASK, "model": "fault-cut"}))
     assert api.calls == 1

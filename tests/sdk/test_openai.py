@@ -216,20 +216,38 @@ def test_an_error_in_the_middle_of_a_response_is_seen(api):
     client = api.openai(max_retries=2, headers=PLAIN)
     events = []
     stream = api.do(client.responses.create(model="fault-error-event", input="Where?", stream=True))
-    try:
-        api.each(stream, into=events)
-        assert events[-1].type == "error"
-    except openai.APIError as error:
-        assert "error" in str(error)
+    api.each(stream, into=events)
+    assert events[-1].type == "error"
     assert [event.delta for event in events if event.type == "response.output_text.delta"] == ["Thank", " you", " for"]
     assert api.calls == 1
 
 
-def test_a_cut_stream_is_not_a_finished_one(api):
+@pytest.mark.parametrize("model", ["fault-cut", "fault-reset"])
+def test_a_cut_stream_is_an_error_and_not_a_finished_one(api, model):
     client = api.openai(max_retries=2, headers=PLAIN)
     chunks = []
-    stream = api.do(client.chat.completions.create(model="fault-cut", messages=HELLO, stream=True))
-    with pytest.raises(openai.APIConnectionError):
+    stream = api.do(client.chat.completions.create(model=model, messages=HELLO, stream=True))
+    with pytest.raises(openai.APIError) as raised:
         api.each(stream, into=chunks)
+    assert (raised.value.code, raised.value.type) == ("upstream_broke", "server_error")
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "Thank you for"
+    assert api.calls == 1
+
+
+def test_a_cut_response_is_an_error_and_not_a_finished_one(api):
+    client = api.openai(max_retries=2, headers=PLAIN)
+    events = []
+    stream = api.do(client.responses.create(model="fault-cut", input="Where?", stream=True))
+    # The SDK hands this API's error events out like any other; the connection is cut all the same.
+    with pytest.raises(openai.APIConnectionError):
+        api.each(stream, into=events)
+    assert (events[-1].type, events[-1].code) == ("error", "upstream_broke")
+    assert [event.delta for event in events if event.type == "response.output_text.delta"] == ["Thank", " you", " for"]
+    assert api.calls == 1
+
+
+def test_an_answer_that_is_cut_is_no_answer(api):
+    client = api.openai(headers=PLAIN)
+    with pytest.raises(openai.APIConnectionError):
+        api.do(client.chat.completions.create(model="fault-cut", messages=HELLO))
     assert api.calls == 1
