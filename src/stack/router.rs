@@ -157,9 +157,10 @@ async fn readyz(State(routes): State<Routes>) -> Response {
             let counts = format!("{alone} requests admitted alone, {refused} refused, {waiting} settlements waiting");
             (StatusCode::OK, format!("ready, but degraded: the store is away, deciding alone until {until}; {counts}\n"))
         }
-        None if standing.away => {
-            (StatusCode::SERVICE_UNAVAILABLE, "the store is away, and nothing is decided alone (any more); see the log\n".to_owned())
-        }
+        None if standing.away => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the store is away, and nothing is decided alone (any more); see the log\n".to_owned(),
+        ),
         None => (StatusCode::SERVICE_UNAVAILABLE, "the store does not answer; see the log\n".to_owned()),
     };
     plain(status, "text/plain; charset=utf-8", text.into())

@@ -77,7 +77,11 @@ fn outage(c: &mut Compiler<'_>, written: &file::Outage) -> Outage {
     let default = Outage::default();
     let longest = Duration::from_secs(10);
     if let Some(probe) = probe.as_ref().filter(|probe| probe.value.0 > longest) {
-        c.findings.problem(&probe.place, "is longer than 10s", "requests are refused or decided alone until a probe succeeds; 1s is usual");
+        c.findings.problem(
+            &probe.place,
+            "is longer than 10s",
+            "requests are refused or decided alone until a probe succeeds; 1s is usual",
+        );
     }
     Outage {
         max: max.map_or(default.max, |max| max.0),

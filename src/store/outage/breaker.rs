@@ -16,8 +16,25 @@ pub enum Fault {
 
 /// How the texts of errors begin that a Redis in this state gives to every write: as the server spells it, or as the client does.
 const REFUSING: [&str; 19] = [
-    "LOADING", "BusyLoading", "READONLY", "ReadOnly", "MASTERDOWN", "MasterDown", "CLUSTERDOWN", "ClusterDown", "TRYAGAIN", "TryAgain",
-    "NOPERM", "NoPerm", "OOM", "NOAUTH", "WRONGPASS", "BUSY", "MISCONF", "NOREPLICAS", "the scripts are flushed",
+    "LOADING",
+    "BusyLoading",
+    "READONLY",
+    "ReadOnly",
+    "MASTERDOWN",
+    "MasterDown",
+    "CLUSTERDOWN",
+    "ClusterDown",
+    "TRYAGAIN",
+    "TryAgain",
+    "NOPERM",
+    "NoPerm",
+    "OOM",
+    "NOAUTH",
+    "WRONGPASS",
+    "BUSY",
+    "MISCONF",
+    "NOREPLICAS",
+    "the scripts are flushed",
 ];
 
 impl Fault {
@@ -97,9 +114,12 @@ mod tests {
         ] {
             assert_eq!(failed(text), Fault::Refusing, "{text}");
         }
-        for text in
-            ["\"WRONGTYPE\": Operation against a key", "ResponseError: user_script:7: attempt", "admit answered nil", "a script gave"]
-        {
+        for text in [
+            "\"WRONGTYPE\": Operation against a key",
+            "ResponseError: user_script:7: attempt",
+            "admit answered nil",
+            "a script gave",
+        ] {
             assert_eq!(failed(text), Fault::Request, "{text}");
         }
         assert_eq!(Fault::of(&StoreError::Unreachable("no reply within 50ms".into())), Fault::Silent);

@@ -1,7 +1,7 @@
 //! What the tests of this module ask and settle: one dollar limit of one customer.
 
 use crate::domain::{Boundaries, Period, ReservationId, Timestamp};
-use crate::limit::{Admission, Claim, Decision, Line, LimitName, Measure, Outcome, Rule, Scope, ScopeKey, Settlement, Verdict};
+use crate::limit::{Admission, Claim, Decision, LimitName, Line, Measure, Outcome, Rule, Scope, ScopeKey, Settlement, Verdict};
 
 /// The start of a day.
 pub const DAY: Timestamp = Timestamp::from_secs(864_000);

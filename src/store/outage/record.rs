@@ -1,7 +1,7 @@
 //! The journal's lines: one JSON object each, so that an operator can read what waits. The only file that knows the format.
 
 use crate::domain::{Boundaries, Period, ReservationId, Timestamp};
-use crate::limit::{Bucket, Claim, Line, LimitName, Measure, Rule, Scope, ScopeKey, Settlement};
+use crate::limit::{Bucket, Claim, LimitName, Line, Measure, Rule, Scope, ScopeKey, Settlement};
 use serde::{Deserialize, Serialize};
 
 /// One line.
@@ -117,22 +117,23 @@ fn read_scope((scope, owner): &StoredScope) -> Option<ScopeKey> {
 }
 
 fn limits() -> impl Iterator<Item = LimitName> {
-    [LimitName::Messages, LimitName::Rpm, LimitName::Tpm, LimitName::InputTpm, LimitName::OutputTpm, LimitName::Rpd, LimitName::Tpd]
-        .into_iter()
-        .chain(Period::ALL.map(LimitName::Spend))
-        .chain(Period::ALL.map(LimitName::RequestQuota))
-        .chain(Period::ALL.map(LimitName::TokenQuota))
+    [
+        LimitName::Messages,
+        LimitName::Rpm,
+        LimitName::Tpm,
+        LimitName::InputTpm,
+        LimitName::OutputTpm,
+        LimitName::Rpd,
+        LimitName::Tpd,
+    ]
+    .into_iter()
+    .chain(Period::ALL.map(LimitName::Spend))
+    .chain(Period::ALL.map(LimitName::RequestQuota))
+    .chain(Period::ALL.map(LimitName::TokenQuota))
 }
 
-const MEASURES: [Measure; 7] = [
-    Measure::Message,
-    Measure::Request,
-    Measure::Tokens,
-    Measure::Input,
-    Measure::Output,
-    Measure::Reserved,
-    Measure::Money,
-];
+const MEASURES: [Measure; 7] =
+    [Measure::Message, Measure::Request, Measure::Tokens, Measure::Input, Measure::Output, Measure::Reserved, Measure::Money];
 
 const fn measure_name(measure: Measure) -> &'static str {
     match measure {
@@ -183,7 +184,9 @@ mod tests {
         let text = format!(r#"{{"id":"0a","customer":["customer","c"],"lines":[{line}]}}"#);
         let read = |text: &str| serde_json::from_str::<Stored>(text).ok().and_then(|stored| stored.read());
         assert!(read(&text).is_some_and(|settlement| settlement.reservation == ReservationId::new(10)));
-        for (known, unknown) in [("\"rpm\"", "\"rpq\""), ("\"request\"", "\"apples\""), ("\"customer\"", "\"planet\""), ("0a", "xy")] {
+        for (known, unknown) in
+            [("\"rpm\"", "\"rpq\""), ("\"request\"", "\"apples\""), ("\"customer\"", "\"planet\""), ("0a", "xy")]
+        {
             assert_eq!(read(&text.replace(known, unknown)), None, "{unknown}");
         }
     }

@@ -15,9 +15,7 @@ use super::memory::{Memory, Seen};
 use crate::domain::Timestamp;
 use crate::limit::budget::PeriodState;
 use crate::limit::decide::{self, State, States};
-use crate::limit::{
-    Admission, Bucket, BucketState, BudgetState, Decision, LimitName, Rule, ScopeKey, Settlement, WindowState,
-};
+use crate::limit::{Admission, Bucket, BucketState, BudgetState, Decision, LimitName, Rule, ScopeKey, Settlement, WindowState};
 use std::collections::HashMap;
 
 /// A part of a whole: millionths, divided among gateways.
@@ -199,7 +197,14 @@ mod tests {
     const SECOND: u64 = 1_000_000;
 
     fn seen(memory: &Memory, admission: &Admission, at: Timestamp, remaining: &[u64]) {
-        let verdict = |remaining: &u64| Verdict { outcome: Outcome::Fits, used: 40, held: 0, remaining: *remaining, reset_in: 0, booked: 0 };
+        let verdict = |remaining: &u64| Verdict {
+            outcome: Outcome::Fits,
+            used: 40,
+            held: 0,
+            remaining: *remaining,
+            reset_in: 0,
+            booked: 0,
+        };
         let verdicts = remaining.iter().map(verdict).collect();
         memory.saw(admission, &Decision { at, admitted: true, start_in: 0, granted: None, verdicts });
     }
@@ -243,9 +248,13 @@ mod tests {
     fn a_rate_goes_on_at_its_share_and_never_below_one_request() {
         let minute = 60 * SECOND;
         // capacity, per minute, last seen left, gateways -> at once, and in the ten minutes after
-        for (capacity, rate, left, gateways, at_once, later) in
-            [(120, 60, 120, 1, 12, 60), (120, 60, 0, 1, 0, 60), (120, 60, 120, 3, 4, 20), (10, 5, 10, 4, 1, 1), (1, 60, 1, 1, 1, 60)]
-        {
+        for (capacity, rate, left, gateways, at_once, later) in [
+            (120, 60, 120, 1, 12, 60),
+            (120, 60, 0, 1, 0, 60),
+            (120, 60, 120, 3, 4, 20),
+            (10, 5, 10, 4, 1, 1),
+            (1, 60, 1, 1, 1, 60),
+        ] {
             let bucket = Bucket::new(capacity, rate, minute).expect("exact");
             let rule = Rule::Bucket { bucket, max_wait: 0, forgive: true };
             let claim = Claim { scope: customer("c"), limit: LimitName::Rpm, rule, measure: Measure::Request, amount: 1 };

@@ -1,7 +1,7 @@
 //! What the store does not know, or may know without our knowledge: requests admitted alone, and admissions nobody waited for.
 
 use crate::domain::{Clock, ReservationId, Timestamp};
-use crate::limit::{Admission, Claim, Decision, Line, LimitName, Rule, ScopeKey, Settlement};
+use crate::limit::{Admission, Claim, Decision, LimitName, Line, Rule, ScopeKey, Settlement};
 use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::collections::HashMap;

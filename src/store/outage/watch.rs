@@ -60,10 +60,7 @@ pub(super) async fn run(guard: Arc<Guard>) {
 impl Guard {
     /// Whether there is nothing to do but to give signs of life.
     fn is_calm(&self) -> bool {
-        self.burst.lock().is_none()
-            && self.orphans.is_empty()
-            && !self.replay.load(Ordering::Acquire)
-            && !self.breaker.is_open()
+        self.burst.lock().is_none() && self.orphans.is_empty() && !self.replay.load(Ordering::Acquire) && !self.breaker.is_open()
     }
 
     /// Has the journal flushed to the medium, off the async threads.

@@ -28,11 +28,7 @@ impl Remote for RedisLedger {
         .boxed()
     }
 
-    fn knows_hold<'a>(
-        &'a self,
-        customer: &'a ScopeKey,
-        reservation: ReservationId,
-    ) -> BoxFuture<'a, Result<bool, StoreError>> {
+    fn knows_hold<'a>(&'a self, customer: &'a ScopeKey, reservation: ReservationId) -> BoxFuture<'a, Result<bool, StoreError>> {
         async move {
             let mut command = redis::cmd("HEXISTS");
             command.arg(Key { scope: customer, shelf: Shelf::Holds }).arg(reservation.to_string());

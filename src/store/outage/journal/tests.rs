@@ -18,7 +18,10 @@ fn some(ids: std::ops::Range<u128>) -> Vec<Settlement> {
 
 fn waiting(journal: &Journal) -> Vec<(u128, u64, Option<u64>)> {
     let waiting = journal.waiting(0, 1_000).expect("readable");
-    waiting.iter().map(|w| (w.settlement.reservation.bits(), w.settlement.lines[0].actual, w.tried.map(Timestamp::micros))).collect()
+    waiting
+        .iter()
+        .map(|w| (w.settlement.reservation.bits(), w.settlement.lines[0].actual, w.tried.map(Timestamp::micros)))
+        .collect()
 }
 
 fn length(directory: &TempDir) -> u64 {
