@@ -235,4 +235,8 @@ impl Ledger for Counting {
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         self.inner.ping()
     }
+
+    fn standing(&self) -> Option<tollgate::store::outage::Status> {
+        self.inner.standing()
+    }
 }

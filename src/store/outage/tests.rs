@@ -277,6 +277,7 @@ async fn a_store_that_did_what_it_could_not_answer_ends_with_right_books() {
 async fn a_caller_that_leaves_before_the_answer_leaves_no_hold() {
     let scene = Scene::new();
     assert_eq!(scene.admit(1, "c", 100).await, Ok(true));
+    tokio::time::sleep(Duration::from_secs(1)).await; // the first sign of life is through
     scene.mood(Mood::Mute);
     let left = tokio::time::timeout(DEADLINE / 2, scene.admit(2, "c", 100)).await;
     assert!(left.is_err() && scene.books().await == (0, 200));
@@ -328,7 +329,7 @@ async fn what_the_store_cannot_take_of_one_customer_harms_nobody_else() {
 async fn a_store_that_comes_and_goes_does_not_hand_out_a_new_share_each_time() {
     let scene = Scene::new();
     assert_eq!(scene.admit(1, "c", 0).await, Ok(true));
-    let mut alone = 0;
+    let mut alone = 0_u128;
     for flap in 0..3 {
         scene.mood(Mood::Refusing("LOADING"));
         let mut here = 0;
