@@ -37,7 +37,7 @@ impl Process {
             .expect("it starts");
         let client = reqwest::Client::builder().no_proxy().build().expect("a client");
         let process = Self { child, url: format!("http://127.0.0.1:{port}"), client };
-        process.until("/readyz", "ready").await;
+        process.until("/readyz", "ready\n").await;
         process
     }
 
