@@ -102,11 +102,7 @@ fn encode(id: &str) -> Cow<'_, str> {
 /// `something@host.tld`: an at sign with text before it and a point after it.
 fn looks_like_email(bytes: &[u8]) -> bool {
     bytes.iter().position(|b| *b == b'@').is_some_and(|at| {
-        at > 0
-            && bytes[at + 1..]
-                .iter()
-                .position(|b| *b == b'.')
-                .is_some_and(|dot| dot > 0 && at + 1 + dot + 1 < bytes.len())
+        at > 0 && bytes[at + 1..].iter().position(|b| *b == b'.').is_some_and(|dot| dot > 0 && at + 1 + dot + 1 < bytes.len())
     })
 }
 

@@ -187,7 +187,11 @@ impl Bucket {
     #[must_use]
     pub fn until_full(&self, state: BucketState) -> u64 {
         let missing = u64::try_from(self.full() - state.level).unwrap_or(0);
-        if missing == 0 { 0 } else { missing.checked_div(self.gain).map_or(365 * 86_400_000_000, |_| missing.div_ceil(self.gain)) }
+        if missing == 0 {
+            0
+        } else {
+            missing.checked_div(self.gain).map_or(365 * 86_400_000_000, |_| missing.div_ceil(self.gain))
+        }
     }
 
     fn in_units(&self, tokens: u64) -> i64 {
@@ -300,7 +304,8 @@ mod tests {
     #[test]
     fn time_that_runs_back_neither_earns_nor_locks_out() {
         let bucket = Bucket::new(60, 60, MINUTE).expect("exact");
-        let hour_ahead = BucketState { level: 5 * bucket.unit().cast_signed(), at: Timestamp(3_600 * SECOND), unit: bucket.unit() };
+        let hour_ahead =
+            BucketState { level: 5 * bucket.unit().cast_signed(), at: Timestamp(3_600 * SECOND), unit: bucket.unit() };
         let mut state = Some(hour_ahead);
         assert_eq!(ask(bucket, &mut state, 10 * SECOND, 5), Fit::Now);
         assert_eq!(ask(bucket, &mut state, 10 * SECOND, 1), Fit::Refused(SECOND));
