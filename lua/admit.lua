@@ -11,6 +11,7 @@
 --          outcome, its wait in microseconds, used, held, remaining, reset_in in microseconds, booked
 --
 -- Hold record: <deadline>|<key> <limit> <period start> <amount>|...   one part per budget: all a sweeper needs to book it.
+-- A reservation that claims no budget leaves none: there would be nothing to book.
 
 local DEFER_ABOVE = 1000000             -- whoever waits longer for its own limits claims the ceiling at its start time
 
@@ -22,15 +23,16 @@ local lease = number()
 local elastic = {}
 elastic.fixed, elastic.per_token, elastic.wanted, elastic.floor = number(), number(), number(), number()
 
-local claims = {}
+local claims, budgets = {}, 0
 for i = 1, number() do
   local c = {}
   c.key, c.limit, c.measure, c.ceiling, c.amount, c.max_wait = number(), text(), text(), text() == '1', number(), number()
   rule(c)
   claims[i] = c
+  if c.kind == 'm' then budgets = budgets + 1 end
 end
 local states = read_states(claims)
-local hold = read('HGET', KEYS[1], reservation)
+local hold = budgets > 0 and read('HGET', KEYS[1], reservation)
 
 -- check all
 
@@ -56,6 +58,7 @@ local function shrink()
       local tokens = affordable(max(room - c.current.held, 0))
       if tokens and tokens >= elastic.floor then
         granted = min(granted, tokens)
+        c.outcome = FITS        -- should another limit refuse, that one is the cause: this one affords a shorter answer
       else
         below_floor = true
         -- Without the requests in flight the floor would fit: their settlement may make room.
@@ -108,8 +111,8 @@ for _, c in ipairs(claims) do
 end
 write_states(taken, now)
 
-if admitted then
-  -- A reservation may claim more later (the ceiling at its start time, another attempt): its record then grows.
+if #held > 0 then
+  -- A reservation may claim more later: its record then grows.
   local deadline, before = match(hold or '', '^(%d+)(.*)$')
   deadline = max(tonumber(deadline or 0), now + lease)
   replace_foreign(KEYS[1])

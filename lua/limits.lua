@@ -128,6 +128,9 @@ end
 
 -- === token bucket (limit/bucket.rs) ===
 
+-- Levels reach from -2^53 to 2^51. Only where a debt is within 2^51 of the lower end can what is missing to a full bucket pass 2^53,
+-- and then a wait is off by a microsecond in centuries.
+
 local Bucket = {}
 Bucket.__index = Bucket
 
@@ -341,7 +344,7 @@ end
 -- Sums above 2^53 may be rounded, but not below 2^53, and no cap is larger.
 function Budget:fit(_, asked)
   local spent, held = self.current.spent, self.current.held
-  if spent + asked > self.cap or (self.cap == 0 and asked > 0) then return EXHAUSTED, 0 end
+  if spent + asked > self.cap then return EXHAUSTED, 0 end
   if spent + asked + held > self.cap then return IN_FLIGHT, 0 end
   return FITS, 0
 end

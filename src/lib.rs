@@ -3,7 +3,7 @@
 //! From the top floor down; what stands here knows only what stands below it.
 //!
 //! ```text
-//! cli        the commands: serve, demo, check, key, health
+//! cli        the commands: serve, demo, check, audit, key, health
 //! server     the listener: connections in, a graceful end
 //! stack      the thirteen layers a request passes, in order; routes
 //! reply      our own answers: refusal -> status, headers, body; the rate headers

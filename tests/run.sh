@@ -5,8 +5,9 @@
 #   tests/run.sh rust       the Rust tests only
 #   tests/run.sh sdk        the SDK tests only
 #
-# Installs what is missing: redis-server, python3-venv and Node through apt-get (as root or with a sudo that asks nothing), the
-# SDKs into tests/.venv, tests/.venv-older and tests/sdk/node_modules. Ends non-zero when anything failed, and kills only what it started.
+# Installs what is missing: redis-server, curl, python3-venv and Node through apt-get (as root or with a sudo that asks nothing), the
+# SDKs into tests/.venv, tests/.venv-older and tests/sdk/node_modules. Ends non-zero when anything failed, and kills only what it
+# started.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -168,6 +169,7 @@ gateways_live() {
 
 if [[ $what != sdk ]]; then
     need redis-server redis-server
+    need curl curl # the README's lines are run as they stand
     step "Rust tests" rust_tests
 fi
 

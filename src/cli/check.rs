@@ -27,7 +27,11 @@ fn report(path: Option<&Path>, env: &Env, out: &mut impl Write) -> io::Result<bo
         Ok((policy, warnings)) => {
             warn(&warnings, out)?;
             summary(&policy, out)?;
-            writeln!(out, "OK, {}", counted(warnings.len(), "warning"))?;
+            let what = path.map_or_else(
+                || "the shipped configuration, since no --config was given".to_owned(),
+                |path| path.display().to_string(),
+            );
+            writeln!(out, "OK, {}: {what}", counted(warnings.len(), "warning"))?;
             Ok(true)
         }
         Err(problems) => {
@@ -58,7 +62,7 @@ fn summary(policy: &Policy, out: &mut impl Write) -> io::Result<()> {
     };
     let store = match &policy.store {
         StoreKind::Embedded { path } => format!("embedded, in {}", path.display()),
-        StoreKind::Redis { urls, .. } => format!("redis, {}", if urls.len() == 1 { "one server" } else { "a cluster" }),
+        StoreKind::Redis { .. } => "redis, one server".to_owned(),
     };
     writeln!(out, "\nlisten  {}\nauth    {auth}\nstore   {store}", policy.server.listen)?;
     writeln!(out, "prices  {}", counted(policy.prices.len(), "model"))?;
@@ -151,7 +155,8 @@ mod tests {
         assert!(text.contains("individual (default)  messages 10 (refill 5/m), rpm 60, tpm 40000, $0.50/day"), "{text}");
         assert!(text.contains("rpm 500 (refill 485/m)"), "{text}");
         assert!(text.contains("warning: ") && text.contains("no effect in this version"), "{text}");
-        assert!(text.trim_end().ends_with("warnings"), "{text}");
+        let last = text.lines().last().unwrap_or_default();
+        assert!(last.starts_with("OK, ") && last.ends_with("t.toml"), "{last}");
     }
 
     #[test]

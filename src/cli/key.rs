@@ -16,7 +16,8 @@ pub fn run(name: &str) -> ExitCode {
     let key = format!("tg-{}", blake3::Hash::from_bytes(random).to_hex());
     let hash = blake3::Hash::from_bytes(hash_key(&key)).to_hex();
     out::line(&format!(
-        "The key of {name}, shown only now:\n\n    {key}\n\nFor the configuration:\n\n[keys.{name}]\nhash = \"blake3:{hash}\""
+        "# The key of {name}, shown only now; the application sends it as its API key:\n#\n#     {key}\n#\n\
+         # For the configuration, under [auth] mode = \"keys\":\n\n[keys.{name}]\nhash = \"blake3:{hash}\""
     ));
     ExitCode::SUCCESS
 }

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod audit;
 pub mod check;
 mod demo;
 mod health;
@@ -32,6 +33,9 @@ enum Command {
     Demo(Demo),
     /// Check a configuration: prints every problem with its line, or what it amounts to
     Check(ConfigPath),
+    /// Recompute every balance of the embedded store from its ledger, while no gateway runs. Exits with 0: clean, 1: something does not
+    /// add up, 2: nothing could be read
+    Audit(Audit),
     /// Make a gateway key: prints the key once, and the lines for the configuration that hold only its hash
     Key {
         /// The application that will use it
@@ -47,18 +51,27 @@ enum Command {
 
 #[derive(Args, Debug)]
 struct ConfigPath {
-    /// The configuration file
-    #[arg(long, short, env = "TOLLGATE_CONFIG")]
+    /// The configuration file; without one the shipped plans and defaults are used
+    #[arg(long, short, env = "TOLLGATE_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+struct Audit {
+    #[command(flatten)]
+    config: ConfigPath,
+    /// The store's directory, instead of the configured one
+    #[arg(long, value_name = "DIRECTORY")]
+    data: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
 struct Logging {
     /// What to log, as a tracing filter, e.g. `warn`, `tollgate=debug`, `info,access=off`
-    #[arg(long, env = "TOLLGATE_LOG", default_value = "info")]
+    #[arg(long, env = "TOLLGATE_LOG", default_value = "info", value_name = "FILTER")]
     log: String,
     /// Log into this file instead of standard error
-    #[arg(long, env = "TOLLGATE_LOG_FILE")]
+    #[arg(long, env = "TOLLGATE_LOG_FILE", value_name = "FILE")]
     log_file: Option<PathBuf>,
 }
 
@@ -73,13 +86,13 @@ struct Serve {
 #[derive(Args, Debug)]
 struct Demo {
     /// Where to listen; the next free port is taken when this one is not free
-    #[arg(long, default_value = "127.0.0.1:8080")]
+    #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDRESS")]
     listen: SocketAddr,
     /// Print only the gateway's and the provider's URL, for programs
     #[arg(long)]
     print_url: bool,
     /// What to log, as a tracing filter; the log goes to standard error
-    #[arg(long, default_value = "warn")]
+    #[arg(long, default_value = "warn", value_name = "FILTER")]
     log: String,
 }
 
@@ -90,6 +103,7 @@ pub fn main() -> ExitCode {
         Command::Serve(args) => serve::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Check(args) => check::run(args.config.as_deref()),
+        Command::Audit(args) => audit::run(args.config.config.as_deref(), args.data),
         Command::Key { name } => key::run(&name),
         Command::Health { url } => health::run(&url),
     }

@@ -6,6 +6,7 @@ use crate::config::{Env, Policy};
 use crate::server::Server;
 use crate::stack::Gateway;
 use crate::store::embedded::{EmbeddedLedger, LostHold};
+use crate::store::outage::Guarded;
 use crate::store::redis::RedisLedger;
 use crate::store::{Ledger, StoreError};
 use crate::telemetry::{SystemClock, log};
@@ -55,13 +56,15 @@ async fn serve(policy: Policy) -> Result<(), String> {
 /// Opens the configured store.
 ///
 /// # Errors
-/// When an embedded journal cannot be opened. A Redis that is away is no error: requests are refused until it is there.
+/// When a journal cannot be opened, that of the embedded store or that of settlements that wait for Redis. A Redis that is away is no
+/// error: requests are refused until it is there.
 pub async fn open(store: &StoreKind, clock: Arc<SystemClock>) -> Result<Arc<dyn Ledger>, StoreError> {
     Ok(match store {
         StoreKind::Embedded { path } => Arc::new(EmbeddedLedger::open(path, clock, LostHold::Charge)?),
-        StoreKind::Redis { urls, deadline } => {
+        StoreKind::Redis { urls, deadline, outage } => {
             let urls: Vec<&str> = urls.iter().map(crate::config::policy::Secret::expose).collect();
-            Arc::new(RedisLedger::connect(&urls, *deadline)?)
+            let redis = Arc::new(RedisLedger::connect(&urls, *deadline)?);
+            Arc::new(Guarded::new(redis, outage.clone(), clock)?)
         }
     })
 }

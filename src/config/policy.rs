@@ -162,7 +162,39 @@ pub enum StoreKind {
         urls: Vec<Secret>,
         /// Deadline of one store call.
         deadline: Duration,
+        /// `outage`, `journal` and `journal_max`: what happens while it is away.
+        outage: Outage,
     },
+}
+
+/// `[store] outage`, and the journal: what happens while Redis is away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outage {
+    /// How long requests are decided without it; zero: not at all.
+    pub max: Duration,
+    /// The part of what it last said is left that all gateways together may use meanwhile, millionths.
+    pub share: u32,
+    /// Failed calls in a row after which it is probed instead of asked.
+    pub failures: u32,
+    /// The longest pause between probes.
+    pub probe: Duration,
+    /// Directory of the settlements that wait for it.
+    pub journal: PathBuf,
+    /// The most bytes that one process keeps there.
+    pub journal_max: u64,
+}
+
+impl Default for Outage {
+    fn default() -> Self {
+        Self {
+            max: Duration::from_secs(300),
+            share: 100_000,
+            failures: 3,
+            probe: Duration::from_secs(1),
+            journal: PathBuf::from("tollgate-journal"),
+            journal_max: 64 << 20,
+        }
+    }
 }
 
 /// `[upstreams.NAME]`

@@ -120,6 +120,7 @@ impl Bucket {
         let mut level = old.level;
         if old.unit != self.unit {
             level = level.div_euclid(old.unit.max(1).cast_signed()).saturating_mul(self.unit.cast_signed());
+            level = level.max(-MAX_EXACT.cast_signed());
         }
         level = level.min(self.full());
         // A little backwards is two readers of one clock: nothing is earned and time does not go back, else it would be earned
@@ -154,7 +155,7 @@ impl Bucket {
 
     /// Takes `amount` tokens, into debt if need be.
     pub fn take(&self, state: &mut BucketState, amount: u64) {
-        state.level = state.level.saturating_sub(self.in_units(amount));
+        state.level = state.level.saturating_sub(self.in_units(amount)).max(-MAX_EXACT.cast_signed());
     }
 
     /// Corrects `claimed` to `actual`: a refund never above capacity, an overrun into debt.
@@ -289,6 +290,15 @@ mod tests {
         assert_eq!(small.remaining(lowered), 1_000);
         let raised = large.advance(Some(lowered), Timestamp(0));
         assert_eq!(large.remaining(raised), 1_000, "grows only by refill");
+    }
+
+    #[test]
+    fn the_deepest_debt_survives_a_change_of_limit() {
+        let fine = Bucket::new(7, 7, 10 * SECOND).expect("exact");
+        let deep = BucketState { level: -MAX_EXACT.cast_signed(), at: Timestamp(0), unit: 1 };
+        let converted = fine.advance(Some(deep), Timestamp(0));
+        assert_eq!(converted.level, -MAX_EXACT.cast_signed());
+        assert_eq!(fine.remaining(converted), 0);
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl BudgetState {
     #[must_use]
     pub const fn fit(&self, cap: u64, asked: u64) -> BudgetFit {
         let PeriodState { spent, held, .. } = self.current;
-        if spent.saturating_add(asked) > cap || (cap == 0 && asked > 0) {
+        if spent.saturating_add(asked) > cap {
             BudgetFit::Exhausted
         } else if spent + asked + held > cap {
             BudgetFit::InFlight

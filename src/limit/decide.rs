@@ -288,6 +288,8 @@ fn shrink(elastic: &Elastic, claims: &[Claim], open: &mut [Open]) -> Option<u64>
         let affordable = elastic.affordable(room.saturating_sub(spent.held));
         if let Some(cap) = affordable.filter(|cap| *cap >= elastic.floor) {
             granted = granted.min(cap);
+            // Should another limit refuse, that one is the cause: this one affords a shorter answer.
+            open[i].outcome = Outcome::Fits;
         } else {
             below_floor = true;
             // Without the requests in flight the floor would fit: their settlement may make room.

@@ -20,3 +20,4 @@ pub use names::{NOTICE, OUTPUT_CAP, REFUSED_BY, REQUEST_ID};
 pub use rejection::{Forbidden, Rejection, Unauthenticated, UpstreamFault};
 pub use response::{Context, mark_provider, reject};
 pub use standing::Standing;
+pub use text::rfc3339;

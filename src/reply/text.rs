@@ -27,7 +27,7 @@ pub(super) fn go_duration(micros: u64) -> String {
 }
 
 /// An instant in RFC 3339, UTC, rounded up to the second: `2026-11-29T23:11:59Z`.
-pub(super) fn rfc3339(at: Timestamp) -> String {
+pub fn rfc3339(at: Timestamp) -> String {
     let secs = i64::try_from(seconds(at.micros())).unwrap_or(i64::MAX);
     jiff::Timestamp::from_second(secs).unwrap_or(jiff::Timestamp::MAX).to_string()
 }

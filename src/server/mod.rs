@@ -16,10 +16,15 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
 /// How long to wait after the system refused us another connection (usually: no file descriptors left).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What the last settlements get at least, however late it is.
+const SETTLING: Duration = Duration::from_secs(1);
 
 /// A gateway bound to an address, not yet serving.
 #[derive(Debug)]
@@ -37,9 +42,13 @@ impl Server {
     /// When the address cannot be bound; the message names it.
     pub async fn bind(gateway: Arc<Gateway>) -> io::Result<Self> {
         let settings = gateway.policy.load().server.clone();
-        let listener = TcpListener::bind(settings.listen)
-            .await
-            .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {}: {error}", settings.listen)))?;
+        let listener = TcpListener::bind(settings.listen).await.map_err(|error| {
+            let advice = match error.kind() {
+                io::ErrorKind::AddrInUse => "; set server.listen or TOLLGATE_SERVER__LISTEN to another port",
+                _ => "",
+            };
+            io::Error::new(error.kind(), format!("cannot listen on {}: {error}{advice}", settings.listen))
+        })?;
         let routes = Routes::new(gateway.clone());
         Ok(Self { listener, gateway, routes, settings })
     }
@@ -56,6 +65,7 @@ impl Server {
     /// period, and what they used is settled.
     pub async fn serve(self, stop: impl Future<Output = ()> + Send) {
         let graceful = GracefulShutdown::new();
+        let (connections, cut) = (TaskTracker::new(), CancellationToken::new());
         let room = Arc::new(Semaphore::new(self.settings.max_connections));
         let router = self.routes.router();
         let mut stop = std::pin::pin!(stop);
@@ -67,8 +77,9 @@ impl Server {
             };
             let Some((stream, peer, place)) = accepted else { continue };
             let connection = connection(stream, peer, router.clone(), &self.settings, &graceful);
-            tokio::spawn(async move {
-                connection.await;
+            let cut = cut.clone();
+            connections.spawn(async move {
+                cut.run_until_cancelled(connection).await;
                 drop(place);
             });
         }
@@ -79,10 +90,15 @@ impl Server {
         if timeout(self.settings.grace, graceful.shutdown()).await.is_err() {
             tracing::warn!("the grace period is over; what is still in flight is cut");
         }
-        self.gateway.tasks.close();
-        let left = deadline.saturating_duration_since(tokio::time::Instant::now()).max(Duration::from_secs(1));
-        let _ = timeout(left, self.gateway.tasks.wait()).await;
-        let unsettled = self.gateway.settler.drain(left).await;
+        let left = || deadline.saturating_duration_since(tokio::time::Instant::now());
+        // A connection that is cut drops its replies, and those settle what they delivered.
+        cut.cancel();
+        connections.close();
+        connections.wait().await;
+        if !self.gateway.tasks.end(left()).await {
+            tracing::warn!("replies whose clients had left did not end in time; they are booked by what is known of them");
+        }
+        let unsettled = self.gateway.settler.drain(left().max(SETTLING)).await;
         if unsettled > 0 {
             tracing::warn!(unsettled, "stopped with reservations that the store did not take; their holds end with their lease");
         }

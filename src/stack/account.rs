@@ -30,7 +30,7 @@ pub struct Account {
     stored_context: bool,
     input: InputCount,
     choices: u64,
-    attempted: bool,
+    attempts: u32,
 }
 
 impl std::fmt::Debug for Account {
@@ -55,19 +55,21 @@ impl Account {
             stored_context: call.request.as_ref().is_some_and(|request| request.features.stored_context),
             input: call.input,
             choices: call.output.choices.max(1),
-            attempted: false,
+            attempts: 0,
         }
     }
 
     /// An attempt is made. Should the client leave before there is an answer, the prompt is charged.
     pub fn attempt(&mut self) {
-        self.attempted = true;
+        self.attempts += 1;
         self.record.note(|facts| facts.attempts += 1);
     }
 
-    /// The provider was never reached: everything is given back, the request too.
+    /// The last attempt did not reach the provider. Was it the only one, everything is given back, the request too.
     pub fn unreached(mut self) {
-        self.attempted = false;
+        if self.attempts > 1 {
+            return self.failed();
+        }
         self.reservation = None; // never attempted, so dropping it gives everything back
     }
 
@@ -107,11 +109,12 @@ impl Account {
         self.record.note(|facts| {
             facts.served_model.clone_from(&summary.model);
             facts.ending = match end.broke {
+                _ if end.client_left => Ending::ClientGone,
                 None => Ending::Complete,
-                Some(Broke::ClientGone) => Ending::ClientGone,
-                Some(Broke::Upstream | Broke::Silence) => Ending::UpstreamBroke,
+                Some(_) => Ending::UpstreamBroke,
             };
-            if facts.cause.is_none() && (summary.error.is_some() || matches!(end.broke, Some(Broke::Upstream | Broke::Silence))) {
+            let broke = end.broke.is_some_and(|broke| broke != Broke::ClientGone);
+            if facts.cause.is_none() && (summary.error.is_some() || broke) {
                 facts.cause = Some("upstream_failed");
             }
         });
@@ -119,12 +122,16 @@ impl Account {
         let flags = [
             ("usage_decreased", odd.usage_decreased > 0),
             ("usage_garbage", odd.garbage_usage),
+            ("usage_capped", odd.capped_usage),
+            ("usage_inconsistent", odd.inconsistent_usage),
             ("event_oversized", odd.oversized_event),
         ];
-        for (kind, _) in flags.into_iter().filter(|(_, seen)| *seen) {
-            self.gateway.metrics.anomalies.get_or_create(&AnomalyLabels { kind }).inc();
-            tracing::warn!(request_id = %self.record.id, kind, "the provider's usage is odd");
-        }
+        flags.into_iter().filter(|(_, seen)| *seen).for_each(|(kind, _)| self.odd(kind));
+    }
+
+    fn odd(&self, kind: &'static str) {
+        self.gateway.metrics.anomalies.get_or_create(&AnomalyLabels { kind }).inc();
+        tracing::warn!(request_id = %self.record.id, kind, "the provider's usage is odd");
     }
 
     fn learn(&self, usage: &Usage, whole: bool) {
@@ -142,6 +149,14 @@ impl Account {
     fn book(&mut self, usage: &Usage, estimated: bool) {
         let tier = usage.service_tier.as_deref().or(self.asked_tier.as_deref());
         let cost = self.price.as_ref().map_or(NanoUsd::ZERO, |price| price.cost(usage, tier));
+        // What has no price was charged at the dearest rate (a tier) or not at all (searches): either way somebody should look.
+        let gaps = self.price.as_ref().map(|price| price.gaps(usage, tier)).unwrap_or_default();
+        if gaps.tier {
+            self.odd("tier_not_priced");
+        }
+        if gaps.web_searches {
+            self.odd("searches_not_priced");
+        }
         self.record.note(|facts| {
             facts.usage = Some(usage.clone());
             facts.usage_estimated = estimated;
@@ -167,7 +182,7 @@ impl Drop for Account {
     /// The client left before the provider answered. What was sent is charged: the prompt, and no output. What was not is given back
     /// by the reservation's own drop.
     fn drop(&mut self) {
-        if !self.attempted || self.reservation.is_none() {
+        if self.attempts == 0 || self.reservation.is_none() {
             return;
         }
         self.record.note(|facts| facts.ending = Ending::ClientGone);

@@ -10,7 +10,9 @@ use crate::limit::{Admission, Claim, Decision, Measure, Refusal, Remedy};
 use crate::reply::{self, Rejection, Standing};
 use crate::store::StoreError;
 use crate::store::reservation::Reservation;
+use crate::store::settler::SettlePlace;
 use crate::telemetry::metrics::StoreLabels;
+use crate::upstream::Tasks;
 use futures_util::future::BoxFuture;
 use http::HeaderValue;
 use std::sync::Arc;
@@ -88,10 +90,12 @@ async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<
         elastic,
         lease: LEASE,
     };
-    let decision = ask(gateway, &admission).await?;
+    let asked_at = gateway.clock.now();
+    let (admission, decision, place) = ask(gateway, admission, place).await?;
     let standing = Standing::of(&admission.claims, &decision, call.who.policy.notice_percent);
     if !decision.admitted {
-        return Err(refused(gateway, call, &admission, &decision, standing));
+        customer_rate::remember(gateway, &admission.claims, &decision, &standing, asked_at);
+        return Err(refused(call, &admission, &decision, standing));
     }
     if let Some(granted) = decision.granted {
         call.output.cap = granted;
@@ -106,9 +110,11 @@ async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<
     if decision.deferred() {
         let later = admission.claims.into_iter().filter(Claim::is_ceiling).collect();
         let second = Admission { claims: later, elastic: None, ..admission };
-        let decision = ask(gateway, &second).await?;
+        // Should the client leave during this call, the ceiling may stay claimed for an attempt that is never made: at most one minute's
+        // refill late, never early. Its own limits are given back.
+        let decision = decide(gateway, &second).await?;
         if !decision.admitted {
-            return Err(refused(gateway, call, &second, &decision, standing));
+            return Err(refused(call, &second, &decision, standing));
         }
         reservation.extend(&second.claims, None, &decision);
         wait(call, decision.start_in).await;
@@ -126,23 +132,70 @@ async fn wait(call: &Call, micros: u64) {
     }
 }
 
-async fn ask(gateway: &Gateway, admission: &Admission) -> Result<Decision, Rejection> {
+/// Asks the store. A client that leaves while the question is on its way does not call it back: a task waits for the answer and
+/// gives back what it took.
+async fn ask(
+    gateway: &Arc<Gateway>,
+    admission: Admission,
+    place: SettlePlace,
+) -> Result<(Admission, Decision, SettlePlace), Rejection> {
+    let shared = gateway.clone();
+    let asking = Box::pin(async move { (decide(&shared, &admission).await, admission) });
+    let mut question = Question { asking: Some(asking), place: Some(place), tasks: gateway.tasks.clone() };
+    let (decision, admission) = std::future::poll_fn(|cx| question.poll(cx)).await;
+    let place = question.place.take().ok_or(Rejection::Internal)?;
+    Ok((admission, decision?, place))
+}
+
+/// A question to the store that is answered whether or not anybody still waits.
+struct Question {
+    asking: Option<BoxFuture<'static, (Result<Decision, Rejection>, Admission)>>,
+    place: Option<SettlePlace>,
+    tasks: Tasks,
+}
+
+impl Question {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(Result<Decision, Rejection>, Admission)> {
+        let Some(asking) = &mut self.asking else { return Poll::Pending };
+        let answer = std::task::ready!(asking.as_mut().poll(cx));
+        self.asking = None;
+        Poll::Ready(answer)
+    }
+}
+
+impl Drop for Question {
+    fn drop(&mut self) {
+        if let (Some(asking), Some(place)) = (self.asking.take(), self.place.take()) {
+            self.tasks.spawn(async move {
+                if let (Ok(decision), Admission { reservation, customer, claims, elastic, .. }) = asking.await
+                    && decision.admitted
+                {
+                    drop(Reservation::new(reservation, customer, &claims, elastic.as_ref(), &decision, place));
+                }
+            });
+        }
+    }
+}
+
+async fn decide(gateway: &Gateway, admission: &Admission) -> Result<Decision, Rejection> {
     let decision = gateway.ledger.admit(admission, None).await;
     let result = match &decision {
         Ok(_) => "ok",
         Err(StoreError::Unreachable(_)) => "unreachable",
         Err(StoreError::Failed(_)) => "failed",
+        Err(StoreError::Away(_)) => "away",
     };
     gateway.metrics.store_calls.get_or_create(&StoreLabels { operation: "admit", result }).inc();
     decision.map_err(|error| {
-        tracing::warn!(%error, "the store did not decide an admission");
+        // A store that is away is logged once per outage.
+        if !matches!(error, StoreError::Away(_)) {
+            tracing::warn!(%error, "the store did not decide an admission");
+        }
         Rejection::LimitsUnavailable
     })
 }
 
-fn refused(gateway: &Gateway, call: &Call, admission: &Admission, decision: &Decision, standing: Standing) -> Box<Rejected> {
-    let now = gateway.clock.now();
-    customer_rate::remember(gateway, &admission.claims, decision, &standing, now);
+fn refused(call: &Call, admission: &Admission, decision: &Decision, standing: Standing) -> Box<Rejected> {
     let rejection = match Refusal::worst(&admission.claims, decision) {
         Some(refusal) => with_floor(refusal, call, admission),
         // A decision that is not admitted without a limit that refused is the store's fault.

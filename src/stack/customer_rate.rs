@@ -46,8 +46,10 @@ where
 
     fn call(&mut self, mut request: Identified) -> Self::Future {
         let mut claims = Vec::new();
+        // Not when the request arrived: its customer may have been read from a body that took its time.
+        let now = self.gateway.clock.now();
         for (scope, limit) in buckets(&request.who.customer) {
-            if let Some((refusal, standing)) = self.gateway.empty.refusal(&scope.owner, request.who.at) {
+            if let Some((refusal, standing)) = self.gateway.empty.refusal(&scope.owner, now) {
                 let rejected = Rejected { rejection: Rejection::Limit(refusal), standing: Some(standing) };
                 return Either::Left(ready(Err(Box::new(rejected))));
             }
@@ -77,7 +79,8 @@ pub fn claim(scope: &ScopeKey, limit: &Limit, amount: u64) -> Claim {
     Claim { scope: scope.clone(), limit: limit.name, rule, measure: limit.measure, amount }
 }
 
-/// Remembers the message buckets that a decision showed to be empty.
+/// Remembers the message buckets that a decision showed to be empty. `now` is read before the store is asked, so that what is
+/// remembered ends no later than the instant the store gave.
 pub fn remember(gateway: &Gateway, claims: &[Claim], decision: &Decision, standing: &Standing, now: Timestamp) {
     for (claim, verdict) in claims.iter().zip(&decision.verdicts) {
         if let (LimitName::Messages, Outcome::Refused(wait)) = (claim.limit, verdict.outcome)

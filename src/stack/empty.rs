@@ -13,10 +13,19 @@ use std::sync::Arc;
 const TRUST: u64 = 1_000_000;
 /// Most customers remembered; at ten times the customers that flood at once it is still small.
 const CAPACITY: usize = 16_384;
+/// Between two searches of a full map, microseconds.
+const PURGE_EVERY: u64 = 100_000;
 
 /// The map. Bounded: when full, what has expired is dropped, and if nothing has, nothing is remembered.
 #[derive(Debug, Default)]
-pub struct EmptyBuckets(Mutex<HashMap<Arc<str>, Entry>>);
+pub struct EmptyBuckets(Mutex<Map>);
+
+#[derive(Debug, Default)]
+struct Map {
+    entries: HashMap<Arc<str>, Entry>,
+    /// When what had expired was last dropped, so that a full map is not searched at every refusal.
+    purged: Timestamp,
+}
 
 #[derive(Debug, Clone)]
 struct Entry {
@@ -31,22 +40,25 @@ impl EmptyBuckets {
     /// Remembers a refusal of the message bucket that ends `wait` microseconds after `now`.
     pub fn remember(&self, bucket: &Arc<str>, refusal: &Refusal, wait: u64, standing: &Standing, now: Timestamp) {
         let mut map = self.0.lock();
-        if map.len() >= CAPACITY {
-            map.retain(|_, entry| entry.holds(now));
-            if map.len() >= CAPACITY {
+        if map.entries.len() >= CAPACITY {
+            if now.since(map.purged) >= PURGE_EVERY {
+                map.purged = now;
+                map.entries.retain(|_, entry| entry.holds(now));
+            }
+            if map.entries.len() >= CAPACITY {
                 return;
             }
         }
         let entry = Entry { refusal: refusal.clone(), standing: standing.clone(), seen: now, admits: now.plus(wait) };
-        map.insert(bucket.clone(), entry);
+        map.entries.insert(bucket.clone(), entry);
     }
 
     /// The refusal, as of `now`, of a bucket still known to be empty.
     pub fn refusal(&self, bucket: &Arc<str>, now: Timestamp) -> Option<(Refusal, Standing)> {
         let mut map = self.0.lock();
-        let entry = map.get(bucket)?;
+        let entry = map.entries.get(bucket)?;
         if !entry.holds(now) {
-            map.remove(bucket);
+            map.entries.remove(bucket);
             return None;
         }
         let mut refusal = entry.refusal.clone();

@@ -9,7 +9,7 @@ use super::gateway::Gateway;
 use crate::reply::{self, Rejection, UpstreamFault};
 use crate::telemetry::metrics::{Name, UpstreamLabels};
 use crate::upstream::body::{MeteredBody, Treatment};
-use crate::upstream::{NoReply, Outgoing, ProviderReply, headers};
+use crate::upstream::{NoReply, Outgoing, ProviderReply, Tasks, headers, peek};
 use crate::wire::edit::Edits;
 use crate::wire::error;
 use crate::wire::meter::{Meter, MeterOptions};
@@ -18,11 +18,9 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
-use http_body_util::{BodyExt, Limited};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use tokio_util::task::TaskTracker;
 use tower::Service;
 
 /// The longest error body that is read before it is passed on, to see whether it names a field that we added.
@@ -66,7 +64,7 @@ async fn forward(mut call: Call, gateway: Arc<Gateway>) -> Result<Reply, Box<Rej
     let mut account = Account::open(&mut call, &gateway);
     account.attempt();
     let sent = match send(&call, &call.edits, &gateway).await {
-        Ok(reply) if added_usage_was_refused(&call, &reply) => without_usage(&call, reply, &gateway, &mut account).await,
+        Ok(reply) if may_refuse_added_usage(&call, &reply) => without_usage(&call, reply, &gateway, &mut account).await,
         Ok(reply) => Ok((reply, call.edits.include_usage)),
         Err(no_reply) => Err(no_reply),
     };
@@ -109,28 +107,33 @@ fn give_up(no_reply: NoReply, account: Account) -> Rejection {
 }
 
 /// Some compatible servers refuse the field that makes a stream tell its usage. The client did not ask for it, so it is not their error.
-fn added_usage_was_refused(call: &Call, reply: &ProviderReply) -> bool {
-    call.edits.include_usage && reply.status() == StatusCode::BAD_REQUEST
+fn may_refuse_added_usage(call: &Call, reply: &ProviderReply) -> bool {
+    call.edits.include_usage && matches!(reply.status(), StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY)
 }
 
-/// Reads the 400; if it names the field we added, tries once more without and remembers that for the upstream.
+/// Reads the error; if it names the field we added, tries once more without. That this helped is remembered for the upstream; where
+/// it did not, the error was about something of the client's own.
 async fn without_usage(
     call: &Call,
     reply: ProviderReply,
     gateway: &Arc<Gateway>,
     account: &mut Account,
 ) -> Result<(ProviderReply, bool), NoReply> {
+    let upstream = &call.target.upstream;
     let (head, body) = reply.into_parts();
-    let bytes = Limited::new(body, ERROR_BODY).collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let (bytes, body) = peek(body, ERROR_BODY, upstream.idle_timeout).await;
     let error = error::read(call.who.api.dialect(), head.status.as_u16(), &bytes);
     if !error.names_field("stream_options") {
-        return Ok((http::Response::from_parts(head, bytes.into()), true));
+        return Ok((http::Response::from_parts(head, body), true));
     }
-    gateway.client.refuses_usage(&call.target.upstream.name);
-    tracing::warn!(upstream = %call.target.upstream.name, "the upstream refuses stream_options; streams are metered by our own count");
     account.attempt();
     let edits = Edits { include_usage: false, ..call.edits.clone() };
-    Ok((send(call, &edits, gateway).await?, false))
+    let reply = send(call, &edits, gateway).await?;
+    if reply.status().is_success() {
+        gateway.client.refuses_usage(&upstream.name);
+        tracing::warn!(upstream = %upstream.name, "the upstream refuses stream_options; its streams are metered by our own count");
+    }
+    Ok((reply, false))
 }
 
 fn pass_on(call: &Call, reply: ProviderReply, account: Account, hides_usage: bool, gateway: &Gateway) -> Reply {
@@ -154,13 +157,14 @@ fn pass_on(call: &Call, reply: ProviderReply, account: Account, hides_usage: boo
     let (estimator, model) = (gateway.estimator.clone(), call.target.model.clone());
     let count = Arc::new(move |text: &str| estimator.count_text(&model, api, text));
     let meter = Meter::for_reply(MeterOptions { api, hide_usage_chunk: hides_usage, count }, content_type);
-    let reads_on = !call.streams() || call.target.upstream.drain_on_abort;
     let treatment = Treatment {
         api,
         events,
+        must_end: head.status.is_success(),
         alters: hides_usage,
         idle: call.target.upstream.idle_timeout,
-        drain: reads_on.then(|| gateway.tasks.clone()),
+        tasks: gateway.tasks.clone(),
+        drains_streams: call.target.upstream.drain_on_abort,
         request_id: record.id.to_string(),
     };
     let status = head.status;
@@ -171,17 +175,18 @@ fn pass_on(call: &Call, reply: ProviderReply, account: Account, hides_usage: boo
 /// A future that goes on without whoever waited for it: when dropped unfinished, a task takes it over.
 struct Outlive {
     future: Option<BoxFuture<'static, Result<Reply, Box<Rejected>>>>,
-    tasks: TaskTracker,
+    tasks: Tasks,
 }
 
 impl Future for Outlive {
     type Output = Result<Reply, Box<Rejected>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(future) = &mut self.future else { unreachable!("polled after it was finished") };
+        // Taken out while it is polled, so that one that panics is not taken over.
+        let Some(mut future) = self.future.take() else { unreachable!("polled after it was finished") };
         let poll = future.as_mut().poll(cx);
-        if poll.is_ready() {
-            self.future = None;
+        if poll.is_pending() {
+            self.future = Some(future);
         }
         poll
     }

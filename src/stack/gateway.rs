@@ -9,12 +9,11 @@ use crate::estimate::Estimator;
 use crate::store::Ledger;
 use crate::store::settler::Settler;
 use crate::telemetry::Metrics;
-use crate::upstream::Client;
+use crate::upstream::{Client, Tasks};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
-use tokio_util::task::TaskTracker;
 
 /// Prompts counted off the async threads at once: few, so that long prompts never take the cores from short ones.
 const LONG_COUNTS: usize = 1;
@@ -42,7 +41,7 @@ pub struct Gateway {
     /// Counters.
     pub metrics: Arc<Metrics>,
     /// Work that outlives its request: replies read to their end after the client left. SIGTERM waits for it.
-    pub tasks: TaskTracker,
+    pub tasks: Tasks,
     /// Customers just seen empty.
     pub empty: EmptyBuckets,
     /// Bounds the prompts counted off the async threads.
@@ -80,7 +79,7 @@ impl Gateway {
             ledger,
             clock,
             metrics: Arc::default(),
-            tasks: TaskTracker::new(),
+            tasks: Tasks::default(),
             empty: EmptyBuckets::default(),
             long_counts: Arc::new(Semaphore::new(LONG_COUNTS)),
         }))

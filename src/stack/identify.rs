@@ -134,7 +134,14 @@ fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a He
     let mut values = headers.get_all(name).iter();
     let first = values.next();
     if values.any(|other| Some(other.as_bytes().trim_ascii()) != first.map(|first| first.as_bytes().trim_ascii())) {
-        return Err(Rejection::ConflictingCustomerIds);
+        let name = match name.as_str() {
+            "x-user-id" => "X-User-Id",
+            "x-customer-plan" => "X-Customer-Plan",
+            "x-priority" => "X-Priority",
+            "x-request-class" => "X-Request-Class",
+            _ => return Err(Rejection::ConflictingCustomerIds),
+        };
+        return Err(Rejection::InvalidHeader { name, problem: "is given twice, with different values".into() });
     }
     Ok(first)
 }

@@ -31,6 +31,8 @@ pub fn bound_output(who: &Who, target: &Target, request: &Request) -> Output {
     let planned = who.customer.plan.max_output_tokens.map(|plan| plan.max(floor));
     let cap = cap(who.api, request.output_cap, planned, most);
     let choices = request.choices;
+    // A thinking budget must stay under the cap, or the provider refuses what was granted here.
+    let floor = request.features.thinking_budget.map_or(floor, |budget| floor.max(budget.saturating_add(1)));
     Output { cap, floor: floor.min(cap), choices, expected: cap.saturating_mul(choices) }
 }
 

@@ -4,7 +4,9 @@ use super::call::Arrived;
 use super::{Gateway, Stack};
 use crate::domain::RequestId;
 use crate::reply::{self, Rejection};
+use crate::store::outage::Status;
 use crate::telemetry::Record;
+use crate::telemetry::outage::OutageMetrics;
 use crate::wire::{Api, Dialect};
 use axum::Router;
 use axum::body::Body;
@@ -106,8 +108,20 @@ fn api(api: Api) -> MethodRouter<Routes> {
 
 /// The two dialects share these paths; only Anthropic's clients send a version.
 async fn models(State(routes): State<Routes>, request: Request) -> Response {
+    if climbs(request.uri().path()) {
+        return unknown(State(routes), request).await;
+    }
     let anthropic = request.headers().contains_key("anthropic-version");
     routes.serve(if anthropic { Api::AnthropicModels } else { Api::Models }, request).await
+}
+
+/// Whether a path holds segments that a URL parser resolves (`..`, also in its encoded spellings): behind the one route whose end is free
+/// they would lead to any other resource of the provider's, with the company's key.
+fn climbs(path: &str) -> bool {
+    path.split(['/', '\\']).any(|segment| {
+        let plain = segment.to_ascii_lowercase().replace("%2e", ".");
+        plain == "." || plain == ".." || plain.contains("%2f") || plain.contains("%5c")
+    })
 }
 
 async fn unknown(State(routes): State<Routes>, request: Request) -> Response {
@@ -128,13 +142,26 @@ async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// Ready: the store answers, and the gateway is not going away.
+/// Ready: the gateway is not going away, and the store answers, or is away and requests are still decided alone. That is degraded, and
+/// the text says so, but still 200: the store is away from the other gateways as well, so taking this one out would only end the
+/// service. Once the time for it is over, or if the store was never there, 503.
 async fn readyz(State(routes): State<Routes>) -> Response {
-    let store = routes.gateway.ledger.ping().await;
-    let (status, text) = match store {
-        _ if routes.draining.load(Ordering::Relaxed) => (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n"),
-        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the store does not answer; see the log\n"),
-        Ok(()) => (StatusCode::OK, "ready\n"),
+    let answers = routes.gateway.ledger.ping().await.is_ok();
+    let standing = routes.gateway.ledger.standing().unwrap_or_default();
+    let (status, text) = match standing.alone_until {
+        _ if routes.draining.load(Ordering::Relaxed) => (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n".to_owned()),
+        _ if answers && !standing.breaker_open => (StatusCode::OK, "ready\n".to_owned()),
+        Some(until) => {
+            let (alone, refused, waiting) = (standing.alone, standing.refused_alone, standing.waiting);
+            let until = reply::rfc3339(until);
+            let counts = format!("{alone} requests admitted alone, {refused} refused, {waiting} settlements waiting");
+            (StatusCode::OK, format!("ready, but degraded: the store is away, deciding alone until {until}; {counts}\n"))
+        }
+        None if standing.away => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the store is away, and nothing is decided alone (any more); see the log\n".to_owned(),
+        ),
+        None => (StatusCode::SERVICE_UNAVAILABLE, "the store does not answer; see the log\n".to_owned()),
     };
     plain(status, "text/plain; charset=utf-8", text.into())
 }
@@ -142,7 +169,28 @@ async fn readyz(State(routes): State<Routes>) -> Response {
 async fn metrics(State(routes): State<Routes>) -> Response {
     let gateway = &routes.gateway;
     gateway.metrics.unsettled.set(i64::try_from(gateway.settler.status().outstanding).unwrap_or(i64::MAX));
+    if let Some(standing) = gateway.ledger.standing() {
+        show(&gateway.metrics.outage, &standing);
+    }
     plain(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", gateway.metrics.render().into())
+}
+
+/// Carries how the store's guard stands over into the metrics.
+fn show(metrics: &OutageMetrics, standing: &Status) {
+    for (counter, count) in [
+        (&metrics.outages, standing.outages),
+        (&metrics.alone, standing.alone),
+        (&metrics.refused_alone, standing.refused_alone),
+        (&metrics.replayed, standing.replayed),
+        (&metrics.stale, standing.stale),
+    ] {
+        // Counted over there, by one that only counts up.
+        counter.inner().store(count, Ordering::Relaxed);
+    }
+    metrics.away.set(i64::from(standing.away));
+    metrics.breaker_open.set(i64::from(standing.breaker_open));
+    metrics.waiting.set(i64::try_from(standing.waiting).unwrap_or(i64::MAX));
+    metrics.gateways.set(i64::try_from(standing.gateways).unwrap_or(i64::MAX));
 }
 
 fn plain(status: StatusCode, kind: &'static str, body: Body) -> Response {
@@ -151,4 +199,33 @@ fn plain(status: StatusCode, kind: &'static str, body: Body) -> Response {
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_model_names_pass_behind_the_models_route() {
+        for path in [
+            "/v1/models",
+            "/v1/models/gpt-4o",
+            "/v1/models/ft%3Agpt-4o%3Aorg",
+            "/v1/models/openai/gpt-oss-20b",
+            "/v1/models/a..b",
+        ] {
+            assert!(!climbs(path), "{path}");
+        }
+        for path in [
+            "/v1/models/../files",
+            "/v1/models/%2e%2E/files",
+            "/v1/models/.%2e/files",
+            "/v1/models/./x",
+            "/v1/models/..%2ffiles",
+            "/v1/models/x%5c..%5cfiles",
+            "/v1/models/..\\files",
+        ] {
+            assert!(climbs(path), "{path}");
+        }
+    }
 }

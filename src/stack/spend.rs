@@ -72,7 +72,12 @@ impl<S> Spend<S> {
             let (measure, amount) = match limit {
                 LimitName::RequestQuota(_) => (Measure::Request, 1),
                 _ if call.who.api.is_free() => continue,
-                _ => (Measure::Tokens, call.input.best.saturating_add(call.output.cap.saturating_mul(call.output.choices))),
+                // As with rates: never more than the quota as long as the input alone fits it; the difference is settled.
+                _ => {
+                    let input = call.input.best;
+                    let most = input.saturating_add(call.output.cap.saturating_mul(call.output.choices));
+                    (Measure::Tokens, most.min((*cap).max(input)))
+                }
             };
             let Some(period) = limit.period() else { continue };
             claims.push(Claim { scope: scope.clone(), limit: *limit, rule: rule(*cap, period), measure, amount });

@@ -97,7 +97,8 @@ fn ceiling(claims: &mut Vec<Claim>, call: &Call) {
     };
     if let Some(share) = pool.shares.get(&priority) {
         let scope = ScopeKey { scope: Scope::Share, owner: format!("{owner}/{}", priority.as_str()).into() };
-        claims.extend(share.iter().map(|limit| claim(&scope, limit, asked(limit, call, pool.counts))));
+        // What is larger than the share alone may have all of it: too large for the account is for the ceiling to say.
+        claims.extend(share.iter().map(|limit| claim(&scope, limit, asked(limit, call, pool.counts).min(most(limit)))));
     }
     let scope = ScopeKey { scope: Scope::Pool, owner };
     for limit in &pool.ceiling {

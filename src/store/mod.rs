@@ -1,6 +1,7 @@
 //! Where the books are kept: one trait per concern, each with an embedded and a Redis implementation.
 
 pub mod embedded;
+pub mod outage;
 pub mod redis;
 pub mod reservation;
 pub mod settler;
@@ -26,7 +27,8 @@ pub trait Ledger: Send + Sync + 'static {
     /// [`StoreError`] when the store could not be asked; the batch is to be repeated.
     fn settle<'a>(&'a self, batch: &'a [Settlement], now: Option<Timestamp>) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// How the budgets and quotas of a scope stand in the present period.
+    /// How the budgets and quotas of a scope stand in the last period seen, in the order of their names. One without anything spent or
+    /// held may be left out.
     ///
     /// # Errors
     /// [`StoreError`] when the store could not be asked.
@@ -37,6 +39,11 @@ pub trait Ledger: Send + Sync + 'static {
     /// # Errors
     /// [`StoreError`] when it does not.
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// How it stands, if it goes on alone while its store is away (see [`outage`]); `None` if it never does.
+    fn standing(&self) -> Option<outage::Status> {
+        None
+    }
 }
 
 /// One budget or quota of a scope, as it stands in one period.
@@ -61,7 +68,7 @@ impl Balance {
 }
 
 /// Why a store did not answer. The text is for the log, never for a client.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// It did not answer in time, or could not be reached.
     #[error("the store is unreachable: {0}")]
@@ -69,4 +76,8 @@ pub enum StoreError {
     /// It answered something that makes no sense or an error of its own.
     #[error("the store failed: {0}")]
     Failed(String),
+    /// It is known to be away, and what may be decided without it does not cover the request. Logged once per outage by whoever
+    /// decides alone, not per request.
+    #[error("the store is away: {0}")]
+    Away(&'static str),
 }

@@ -1,5 +1,6 @@
 //! `/metrics`: counters and histograms with bounded labels. Never a customer id; a model only when it has a price.
 
+use super::outage::OutageMetrics;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
@@ -40,6 +41,8 @@ pub struct Metrics {
     pub queued: Gauge,
     /// Settlements not yet in the store.
     pub unsettled: Gauge,
+    /// The store's outages.
+    pub outage: OutageMetrics,
     /// Provider count over our estimate, per model, in thousandths.
     pub factor: Family<ModelLabels, Gauge>,
 }
@@ -103,6 +106,7 @@ impl Default for Metrics {
             in_flight: Gauge::default(),
             queued: Gauge::default(),
             unsettled: Gauge::default(),
+            outage: OutageMetrics::default(),
             factor: Family::default(),
         };
         let r = &mut metrics.registry;
@@ -120,6 +124,7 @@ impl Default for Metrics {
         r.register("queued", "Requests waiting for a slot", metrics.queued.clone());
         r.register("unsettled", "Reservations not yet settled in the store", metrics.unsettled.clone());
         r.register("estimate_factor_permille", "Learned factor of the token estimate, by model", metrics.factor.clone());
+        metrics.outage.register(r);
         metrics
     }
 }

@@ -3,6 +3,7 @@
 pub mod clock;
 pub mod log;
 pub mod metrics;
+pub mod outage;
 pub mod record;
 
 pub use clock::SystemClock;

@@ -1,22 +1,28 @@
 //! The reply body: passes the provider's bytes on as they come, meters a copy, and reports its end exactly once.
 //!
 //! Nothing is read ahead: a slow client slows the provider, not our memory. A body that is dropped early either cancels the provider
-//! (streams) or is read to its end by a task of its own (everything else, since nothing but the end tells what it cost).
+//! (streams) or is read to its end by a task of its own (everything else, since nothing but the end tells what it cost). Which of the
+//! two a reply is shows in the reply, not in the request.
 
+use super::Tasks;
 use crate::wire::Api;
 use crate::wire::error::{ErrorBody, render_event};
 use crate::wire::meter::{Meter, Summary};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep};
-use tokio_util::task::TaskTracker;
 
-/// How long a connection may stay open after its stream has said that it is over: the provider's, and the client's after an error event.
+/// How long the provider may keep its connection open after the stream has said that it is over.
 const LINGER: Duration = Duration::from_millis(500);
+
+/// How long what came before a break has to leave: a server throws away what it has not written when a body breaks.
+const BEFORE_BREAK: Duration = Duration::from_millis(100);
 
 /// How a reply ended, with all that it said.
 #[derive(Debug)]
@@ -25,6 +31,8 @@ pub struct End {
     pub summary: Summary,
     /// What broke it off, if anything did.
     pub broke: Option<Broke>,
+    /// The client had left before the end; what was still read was read for the books.
+    pub client_left: bool,
 }
 
 /// What broke a reply off.
@@ -36,6 +44,8 @@ pub enum Broke {
     Upstream,
     /// The provider fell silent.
     Silence,
+    /// The provider ended its stream in good order, but not with a stream's end.
+    Unfinished,
 }
 
 /// How the body of one reply is treated.
@@ -43,14 +53,18 @@ pub enum Broke {
 pub struct Treatment {
     /// The route, whose form an error event takes.
     pub api: Api,
-    /// Whether the reply is a stream of events.
+    /// Whether the reply calls itself a stream of events.
     pub events: bool,
+    /// Whether a stream has to say that it is over: one that just stops is half an answer.
+    pub must_end: bool,
     /// Whether the meter leaves something out, so that the length is not the provider's.
     pub alters: bool,
     /// How long the provider may fall silent.
     pub idle: Duration,
-    /// Who reads on when the client leaves; `None` = nobody, the provider is cancelled.
-    pub drain: Option<TaskTracker>,
+    /// Who reads on when the client leaves.
+    pub tasks: Tasks,
+    /// Whether streams are read on, too; else the provider is cancelled.
+    pub drains_streams: bool,
     /// Our id of the request, for error events.
     pub request_id: String,
 }
@@ -60,6 +74,8 @@ pub struct MeteredBody<F: FnOnce(End) + Send + 'static>(Option<Box<Inner<F>>>);
 
 struct Inner<F: FnOnce(End)> {
     upstream: reqwest::Body,
+    /// Bytes still to come, where the provider told the length.
+    left: Option<u64>,
     meter: Meter,
     treatment: Treatment,
     out: VecDeque<Bytes>,
@@ -67,6 +83,8 @@ struct Inner<F: FnOnce(End)> {
     /// Whether `idle` runs: only while we wait for the provider, not while a slow client lets us wait.
     waiting: bool,
     phase: Phase,
+    /// The client has left, and a task reads on.
+    client_left: bool,
     on_end: Option<F>,
 }
 
@@ -84,7 +102,8 @@ impl<F: FnOnce(End) + Send + 'static> MeteredBody<F> {
     /// Wraps a reply body. `on_end` is called exactly once: at the end, at a failure, or when the client leaves.
     pub fn new(upstream: reqwest::Body, meter: Meter, treatment: Treatment, on_end: F) -> Self {
         let idle = Box::pin(tokio::time::sleep(treatment.idle));
-        let inner = Inner {
+        let mut inner = Inner {
+            left: upstream.size_hint().exact(),
             upstream,
             meter,
             treatment,
@@ -92,8 +111,12 @@ impl<F: FnOnce(End) + Send + 'static> MeteredBody<F> {
             idle,
             waiting: false,
             phase: Phase::Flowing,
+            client_left: false,
             on_end: Some(on_end),
         };
+        if inner.upstream.is_end_stream() || inner.left == Some(0) {
+            inner.finish(); // nobody asks for a body that is empty
+        }
         Self(Some(Box::new(inner)))
     }
 }
@@ -103,9 +126,14 @@ impl<F: FnOnce(End) + Send + 'static> Body for MeteredBody<F> {
     type Error = std::io::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
-        match &mut self.0 {
-            Some(inner) => inner.poll(cx),
-            None => Poll::Ready(None),
+        let Some(inner) = &mut self.0 else { return Poll::Ready(None) };
+        match std::panic::catch_unwind(AssertUnwindSafe(|| inner.poll(cx))) {
+            Ok(poll) => poll,
+            Err(panic) => {
+                // Whatever panicked is not asked again when this is dropped; `on_end` is, by its own drop.
+                self.0 = None;
+                std::panic::resume_unwind(panic)
+            }
         }
     }
 
@@ -115,8 +143,14 @@ impl<F: FnOnce(End) + Send + 'static> Body for MeteredBody<F> {
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            Some(inner) if !inner.treatment.alters && inner.phase == Phase::Flowing && inner.out.is_empty() => {
-                inner.upstream.size_hint()
+            // An error event may be added to a stream, so its length is never the provider's.
+            Some(inner)
+                if !inner.treatment.alters
+                    && !inner.treatment.events
+                    && inner.phase == Phase::Flowing
+                    && inner.out.is_empty() =>
+            {
+                inner.left.map_or_else(SizeHint::default, SizeHint::with_exact)
             }
             _ => SizeHint::default(),
         }
@@ -132,10 +166,7 @@ impl<F: FnOnce(End)> Inner<F> {
             match self.phase {
                 Phase::Ended => return Poll::Ready(None),
                 Phase::Broken => {
-                    // A server throws away what it has not yet written when the body fails, so the error event gets a moment to leave.
-                    if self.treatment.events {
-                        ready!(self.idle.as_mut().poll(cx));
-                    }
+                    ready!(self.idle.as_mut().poll(cx));
                     self.phase = Phase::Ended;
                     // An error, not an end: the connection is cut, so nobody takes this for a whole answer.
                     return Poll::Ready(Some(Err(std::io::Error::other("the provider broke off its reply"))));
@@ -147,26 +178,22 @@ impl<F: FnOnce(End)> Inner<F> {
 
     /// One step: something of the provider's, or its silence.
     fn advance(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.phase == Phase::Over && self.idle.as_mut().poll(cx).is_ready() {
+            self.phase = Phase::Ended;
+            return Poll::Ready(());
+        }
         match Pin::new(&mut self.upstream).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
-                self.waiting = false;
-                if let (Ok(data), Phase::Flowing) = (frame.into_data(), self.phase) {
-                    self.meter.feed(data, &mut self.out);
-                    if self.meter.is_over() {
-                        self.phase = Phase::Over;
-                        self.end(None);
-                    } else if self.upstream.is_end_stream() {
-                        // A server that knows the length of its answer does not ask again after the last byte.
-                        self.finish();
-                    }
+                if let Ok(data) = frame.into_data() {
+                    self.take(data);
                 }
             }
             Poll::Ready(None) => self.finish(),
             Poll::Ready(Some(Err(_))) => self.fail(Broke::Upstream),
+            Poll::Pending if self.phase == Phase::Over => return Poll::Pending,
             Poll::Pending => {
                 if !self.waiting {
-                    let patience = if self.phase == Phase::Over { LINGER } else { self.treatment.idle };
-                    self.idle.as_mut().reset(Instant::now() + patience);
+                    self.idle.as_mut().reset(Instant::now() + self.treatment.idle);
                     self.waiting = true;
                 }
                 ready!(self.idle.as_mut().poll(cx));
@@ -176,10 +203,44 @@ impl<F: FnOnce(End)> Inner<F> {
         Poll::Ready(())
     }
 
+    fn take(&mut self, data: Bytes) {
+        self.waiting = false;
+        self.left = self.left.map(|left| left.saturating_sub(data.len() as u64));
+        if self.phase == Phase::Over {
+            self.out.push_back(data); // nothing that counts, but the provider's all the same: the rest of a line end
+            return;
+        }
+        self.meter.feed(data, &mut self.out);
+        if self.meter.is_over() {
+            self.phase = Phase::Over;
+            self.idle.as_mut().reset(Instant::now() + LINGER);
+            self.end(None);
+        } else if self.left == Some(0) || self.upstream.is_end_stream() {
+            // Whoever sends a reply of known length does not ask again after the last byte.
+            self.finish();
+        }
+    }
+
     fn finish(&mut self) {
-        self.meter.finish(&mut self.out);
+        if self.phase == Phase::Flowing {
+            self.meter.finish(&mut self.out);
+            if self.treatment.must_end && self.streams() && !self.says_its_end() {
+                return self.fail(Broke::Unfinished);
+            }
+        }
         self.end(None);
         self.phase = Phase::Ended;
+    }
+
+    /// Whether the reply is a stream of events, as far as one can tell by now.
+    fn streams(&self) -> bool {
+        self.meter.is_stream() || (self.treatment.events && !self.meter.has_content())
+    }
+
+    /// A terminal event, an error, or the usage, which comes last: a stream that has said one of these has said it all.
+    fn says_its_end(&self) -> bool {
+        let summary = self.meter.summary();
+        summary.complete || summary.output_known || summary.error.is_some()
     }
 
     fn fail(&mut self, broke: Broke) {
@@ -191,14 +252,14 @@ impl<F: FnOnce(End)> Inner<F> {
         self.end(Some(broke));
         if self.treatment.events {
             self.out.push_back(error_event(&self.treatment, broke));
-            self.idle.as_mut().reset(Instant::now() + LINGER);
         }
+        self.idle.as_mut().reset(Instant::now() + BEFORE_BREAK);
         self.phase = Phase::Broken;
     }
 
     fn end(&mut self, broke: Option<Broke>) {
         if let Some(on_end) = self.on_end.take() {
-            on_end(End { summary: self.meter.summary(), broke });
+            on_end(End { summary: self.meter.summary(), broke, client_left: self.client_left });
         }
     }
 }
@@ -209,15 +270,16 @@ impl<F: FnOnce(End) + Send + 'static> Drop for MeteredBody<F> {
         if inner.on_end.is_none() {
             return;
         }
-        match inner.treatment.drain.take() {
-            Some(tasks) => {
-                // Its own end reports what it cost.
-                tasks.spawn(async move { while let Some(Ok(_)) = std::future::poll_fn(|cx| inner.poll(cx)).await {} });
-            }
-            None => {
-                inner.meter.cut(&mut inner.out);
-                inner.end(Some(Broke::ClientGone));
-            }
+        let reads_on = !inner.streams() || inner.treatment.drains_streams;
+        if reads_on && !std::mem::replace(&mut inner.client_left, true) {
+            let tasks = inner.treatment.tasks.clone();
+            let mut rest = Self(Some(inner));
+            // Its own end reports what it cost; dropped before that, it reports what is known.
+            tasks.spawn(async move { while let Some(Ok(_)) = poll_fn(|cx| Pin::new(&mut rest).poll_frame(cx)).await {} });
+        } else {
+            inner.client_left = true;
+            inner.meter.cut(&mut inner.out);
+            inner.end(Some(Broke::ClientGone));
         }
     }
 }
@@ -232,6 +294,7 @@ impl<F: FnOnce(End) + Send + 'static> std::fmt::Debug for MeteredBody<F> {
 fn error_event(treatment: &Treatment, broke: Broke) -> Bytes {
     let message = match broke {
         Broke::Silence => "The provider stopped sending; the answer is incomplete.",
+        Broke::Unfinished => "The provider ended its stream early; the answer is incomplete.",
         Broke::Upstream | Broke::ClientGone => "The provider's connection broke; the answer is incomplete.",
     };
     let body = ErrorBody {
@@ -247,3 +310,6 @@ fn error_event(treatment: &Treatment, broke: Broke) -> Bytes {
     bytes.extend_from_slice(&render_event(treatment.api, &body, 0));
     bytes.into()
 }
+
+#[cfg(test)]
+mod tests;

@@ -119,6 +119,8 @@ impl Client {
         *request.headers_mut() = self.headers(&outgoing);
         *request.body_mut() = outgoing.body.map(Into::into);
         match tokio::time::timeout(upstream.first_byte_timeout, client.execute(request)).await {
+            // 101: nobody asked for another protocol, so what follows is no answer to anything.
+            Ok(Ok(reply)) if reply.status().is_informational() => Err(NoReply::Broken),
             Ok(Ok(reply)) => Ok(reply.into()),
             Ok(Err(error)) if error.is_connect() => Err(NoReply::Connect),
             Ok(Err(error)) if error.is_timeout() => Err(NoReply::Timeout),

@@ -59,7 +59,8 @@ fn is_hop_by_hop(name: &str) -> bool {
     )
 }
 
-/// Headers of a provider that concern its account, its site, or one hop.
+/// Headers of a provider that concern its account, its site, or one hop. Where it redirects to is its site's business: an SDK that
+/// followed would take the prompt, and a key in a header of its own, to a host that nobody configured.
 fn stays_there(name: &str) -> bool {
     matches!(
         name,
@@ -75,6 +76,9 @@ fn stays_there(name: &str) -> bool {
             | "content-length"
             | "report-to"
             | "nel"
+            | "location"
+            | "content-location"
+            | "refresh"
             | "via"
             | "x-powered-by"
             | "ratelimit"
@@ -212,6 +216,7 @@ mod tests {
             ("x-request-id", "r1"),
             ("x-request-id", "r1"),
             ("retry-after", "7"),
+            ("location", "https://elsewhere/"),
             ("cache-control", "no-cache"),
         ]);
         downward(&mut reply);

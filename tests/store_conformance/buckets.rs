@@ -85,6 +85,18 @@ pub async fn the_ceiling_forgives_no_debt(store: Fixture) {
     assert_eq!(store.outcome(0, ask(10_000)).await, Outcome::Refused(10 * MINUTE), "9,700 a minute");
 }
 
+pub async fn a_debt_that_is_deeper_already_is_neither_deepened_nor_forgiven(store: Fixture) {
+    let asked = store.ask(0, vec![tpm(5_000)]).await;
+    store.settle(0, &asked, &[15_000]).await; // -5,000
+    let small = |amount| per_minute(LimitName::Tpm, 1_000, amount);
+    let nothing = store.ask(0, vec![small(0)]).await;
+    assert_eq!(nothing.decision.verdicts[0].outcome, Outcome::Refused(5 * MINUTE), "the plan was lowered");
+    let message = Claim { amount: 1, ..small(0) };
+    let unknown = Asked { admission: store.admission(vec![message]), decision: nothing.decision };
+    store.settle(0, &unknown, &[100_000]).await;
+    assert_eq!(store.outcome(0, small(1_000)).await, Outcome::Refused(6 * MINUTE));
+}
+
 pub async fn time_that_runs_back_neither_earns_nor_locks_out(store: Fixture) {
     assert_eq!(store.outcome(HOUR, rpm(55)).await, Outcome::Fits);
     assert_eq!(store.outcome(10, rpm(5)).await, Outcome::Fits, "an hour back: served from what is there");
@@ -93,6 +105,12 @@ pub async fn time_that_runs_back_neither_earns_nor_locks_out(store: Fixture) {
     assert_eq!(store.outcome(5 + SECOND, rpm(1)).await, Outcome::Refused(SECOND), "a little back earns nothing");
     assert_eq!(store.outcome(10 + 2 * SECOND, rpm(1)).await, Outcome::Fits, "and nothing is earned twice");
     assert_eq!(store.outcome(10 + 2 * SECOND, rpm(1)).await, Outcome::Refused(SECOND));
+    for (owner, back, outcome) in [("a", SECOND, Outcome::Refused(SECOND)), ("b", SECOND + 1, Outcome::Fits)] {
+        let ask = |amount| of(Scope::Customer, owner, rpm(amount));
+        assert_eq!(store.outcome(HOUR, ask(60)).await, Outcome::Fits);
+        assert_eq!(store.outcome(HOUR - back, ask(0)).await, Outcome::Fits);
+        assert_eq!(store.outcome(HOUR, ask(1)).await, outcome, "{back} back: jitter up to a second, repaired beyond");
+    }
 }
 
 pub async fn odd_rates_are_exact(store: Fixture) {

@@ -57,7 +57,20 @@ pub async fn the_tightest_of_several_caps_decides(store: Fixture) {
     let asked = ask(&store, elastic(1_000, 16), &one_below_the_floor).await;
     assert!(!asked.decision.admitted);
     let outcomes: Vec<_> = asked.decision.verdicts.iter().map(|v| v.outcome).collect();
-    assert_eq!(outcomes, [Outcome::Exhausted, Outcome::InFlight]);
+    assert_eq!(outcomes, [Outcome::Fits, Outcome::InFlight], "the day affords a shorter answer and is not the cause");
+}
+
+pub async fn a_grant_that_others_in_flight_leave_no_room_for_waits(store: Fixture) {
+    let week = |amount| budget(Period::Week, Zone::default().boundaries(Period::Week, NOON), 11_000_000, amount);
+    let first = store.ask(0, vec![week(10_000_000)]).await;
+    // The day affords 100 tokens of output; the week would afford all 1,000 but for what is in flight, which leaves not even 100.
+    let caps = [(Period::Day, 1_002_501), (Period::Week, 11_000_000)];
+    let asked = ask(&store, elastic(1_000, 16), &caps).await;
+    let outcomes: Vec<_> = asked.decision.verdicts.iter().map(|v| v.outcome).collect();
+    assert_eq!((asked.decision.admitted, outcomes), (false, vec![Outcome::Fits, Outcome::InFlight]));
+    store.settle(0, &first, &[0]).await;
+    let asked = ask(&store, elastic(1_000, 16), &caps).await;
+    assert_eq!((asked.decision.admitted, asked.decision.granted), (true, Some(100)));
 }
 
 pub async fn a_reservation_settles_what_was_granted(store: Fixture) {

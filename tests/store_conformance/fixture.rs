@@ -6,10 +6,11 @@ use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tollgate::domain::{Boundaries, Period, ReservationId, Timestamp, Zone};
+use tollgate::domain::{Boundaries, Clock, Period, ReservationId, Timestamp, Zone};
 use tollgate::limit::{
     Admission, Bucket, Claim, Decision, Elastic, LimitName, Line, Measure, Outcome, Rule, Scope, ScopeKey, Settlement,
 };
+use tollgate::store::embedded::{EmbeddedLedger, LostHold};
 use tollgate::store::redis::RedisLedger;
 use tollgate::store::{Balance, Ledger};
 
@@ -36,6 +37,20 @@ pub async fn redis() -> Fixture {
     let gateway = || RedisLedger::connect(&[&server.url()], Duration::from_secs(10)).expect("a well-formed address");
     let (ledger, peer) = (Arc::new(gateway()), Arc::new(gateway()));
     Fixture { ledger, peer, next: AtomicU64::new(1), _store: Box::new(server) }
+}
+
+/// The embedded store, with a journal of its own. Its times are passed in like everybody's, so the clock stands.
+pub async fn embedded() -> Fixture {
+    struct Stands;
+    impl Clock for Stands {
+        fn now(&self) -> Timestamp {
+            NOON
+        }
+    }
+    let directory = tempfile::tempdir().expect("a directory for the journal");
+    let ledger: Arc<dyn Ledger> =
+        Arc::new(EmbeddedLedger::open(directory.path(), Arc::new(Stands), LostHold::Charge).expect("a fresh journal"));
+    Fixture { peer: Arc::clone(&ledger), ledger, next: AtomicU64::new(1), _store: Box::new(directory) }
 }
 
 /// The pure functions over a map: what the cases say must hold of them first.
@@ -96,11 +111,13 @@ impl Fixture {
     }
 }
 
-/// The settlement of everything that was admitted, as the gateway makes it: with what was granted as held.
+/// The settlement of everything that was taken, as the gateway makes it: with what was granted as held, without what was deferred.
 pub fn settlement(asked: &Asked, actual: &[u64]) -> Settlement {
     let Asked { admission, decision } = asked;
     let granted = admission.elastic.and_then(|elastic: Elastic| decision.granted.map(|cap| elastic.cost(cap).get()));
-    let lines = admission.claims.iter().zip(&decision.verdicts).zip(actual).map(|((claim, verdict), actual)| {
+    let all = admission.claims.iter().zip(&decision.verdicts).zip(actual);
+    let taken = all.filter(|((_, verdict), _)| verdict.outcome != Outcome::Deferred);
+    let lines = taken.map(|((claim, verdict), actual)| {
         let amount = granted.filter(|_| claim.measure == Measure::Money).unwrap_or(claim.amount);
         Line { claim: Claim { amount, ..claim.clone() }, actual: *actual, booked: verdict.booked }
     });

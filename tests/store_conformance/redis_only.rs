@@ -241,8 +241,21 @@ async fn ends_are_remembered_for_an_hour_and_then_forgotten() {
         let fields: u64 = connection.hlen(format!("tg1:{{c:c}}:{shelf}")).expect("HLEN");
         assert_eq!(fields, 2, "the last hour's end, and which hour that was");
     }
+    let asked = store.ask(0, vec![rpm(1)]).await;
     let holds: u64 = connection.hlen("tg1:{c:c}:holds").expect("HLEN");
-    assert_eq!(holds, 0);
+    assert_eq!((asked.decision.admitted, holds), (true, 0), "what claims no budget leaves no hold to sweep");
+}
+
+#[tokio::test]
+async fn a_late_settlement_is_kept_with_the_period_before() {
+    let server = RedisServer::start();
+    let store = on(&server).await;
+    let late = store.ask(0, vec![dollars(DOLLAR, 500)]).await;
+    let next = store.ask(24 * HOUR, vec![dollars(DOLLAR, 20)]).await;
+    store.settle(24 * HOUR, &late, &[300]).await;
+    let budget: String = server.connection().hget("tg1:{c:c}:budgets", "spend_day").expect("a budget");
+    let (today, tomorrow) = (late.decision.verdicts[0].booked, next.decision.verdicts[0].booked);
+    assert_eq!(budget, format!("{tomorrow} 0 20 {today} 300 0"));
 }
 
 #[tokio::test]

@@ -51,6 +51,16 @@ pub async fn a_refund_counts_only_inside_the_window(store: Fixture) {
     assert_eq!(store.remaining(171 * SECOND, &window(10, 0)).await, 3);
 }
 
+pub async fn a_refund_larger_than_its_slot_frees_no_more_than_that(store: Fixture) {
+    let first = store.ask(0, vec![window(10, 3)]).await;
+    let other = store.ask(SECOND, vec![window(10, 5)]).await;
+    let too_much = Asked { admission: store.admission(vec![window(10, 9)]), decision: first.decision };
+    store.settle(SECOND, &too_much, &[0]).await;
+    assert_eq!(store.remaining(SECOND, &window(10, 0)).await, 5, "the 5 of the next second stay");
+    store.settle(SECOND, &other, &[5]).await;
+    assert_eq!(store.remaining(SECOND, &window(10, 0)).await, 5);
+}
+
 pub async fn a_limit_that_changes_its_kind_starts_anew(store: Fixture) {
     let bucket = |amount| per_minute(LimitName::Rpm, 5, amount);
     assert_eq!(store.outcome(0, bucket(5)).await, Outcome::Fits);

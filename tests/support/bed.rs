@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tollgate::config::{Env, Policy};
 use tollgate::demo::{Provider, ProviderOptions};
-use tollgate::domain::{CustomerId, NanoUsd, Timestamp};
+use tollgate::domain::{Clock, CustomerId, NanoUsd, Timestamp};
 use tollgate::limit::{Admission, Decision, LimitName, Scope, ScopeKey, Settlement};
 use tollgate::server::Server;
 use tollgate::stack::Gateway;
@@ -93,6 +93,11 @@ impl Bed {
 
     /// A bed on a given provider and ledger: two of them share both.
     pub async fn on(config: &str, provider: Arc<Provider>, ledger: Arc<dyn Ledger>) -> Self {
+        Self::clocked(config, provider, ledger, Arc::new(SystemClock)).await
+    }
+
+    /// As [`Bed::on`], with the gateway's time from this clock.
+    pub async fn clocked(config: &str, provider: Arc<Provider>, ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>) -> Self {
         // Two providers for TLS are compiled into the tests; nothing here uses TLS.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let config = config.replace("{provider}", &provider.base_url());
@@ -100,7 +105,7 @@ impl Bed {
             .unwrap_or_else(|problems| panic!("the bed's configuration: {problems:#?}"));
         policy.server.listen = SocketAddr::from(([127, 0, 0, 1], 0));
         let ledger = Arc::new(Counting { inner: ledger, admits: AtomicUsize::new(0), settles: AtomicUsize::new(0) });
-        let gateway = Gateway::new(policy, ledger.clone(), Arc::new(SystemClock)).expect("a gateway");
+        let gateway = Gateway::new(policy, ledger.clone(), clock).expect("a gateway");
         let server = Server::bind(gateway.clone()).await.expect("a loopback port");
         let address = server.address().expect("bound");
         let (stop, stopped) = oneshot::channel::<()>();
@@ -229,5 +234,9 @@ impl Ledger for Counting {
 
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         self.inner.ping()
+    }
+
+    fn standing(&self) -> Option<tollgate::store::outage::Status> {
+        self.inner.standing()
     }
 }

@@ -1,6 +1,6 @@
 //! A Redis server of a test's own: started on a free port in a directory of its own, ended with the test.
 
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -12,16 +12,21 @@ pub struct RedisServer {
 }
 
 impl RedisServer {
-    /// Starts a server and waits until it accepts connections.
+    /// Starts a server on a free port and waits until it answers.
     ///
     /// # Panics
     /// When `redis-server` is not installed or does not come up within ten seconds.
     pub fn start() -> Self {
-        Self::start_on(free_port())
+        // Another process may take the port between the look and the start.
+        (0..5).find_map(|_| Self::try_start(free_port())).expect("redis-server gets none of five ports")
     }
 
     /// Starts a server on this port.
     pub fn start_on(port: u16) -> Self {
+        Self::try_start(port).unwrap_or_else(|| panic!("redis-server does not get port {port}"))
+    }
+
+    fn try_start(port: u16) -> Option<Self> {
         let directory = tempfile::tempdir().expect("a directory for redis-server");
         let child = Command::new("redis-server")
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
@@ -37,14 +42,24 @@ impl RedisServer {
                      or run tests/run.sh, which does"
                 )
             });
-        let server = Self { child, port, directory };
+        let mut server = Self { child, port, directory };
         let patience = Instant::now() + Duration::from_secs(10);
-        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
-            assert!(Instant::now() < patience, "redis-server does not listen on port {port}");
+        while !server.answers() {
+            if server.child.try_wait().expect("a child").is_some() {
+                return None;
+            }
+            assert!(Instant::now() < patience, "redis-server does not answer on port {port}");
             #[expect(clippy::disallowed_methods, reason = "it waits for another process, not for time to pass")]
             std::thread::sleep(Duration::from_millis(5));
         }
-        server
+        Some(server)
+    }
+
+    /// Whether this very process, not another one on the port, answers.
+    fn answers(&self) -> bool {
+        let client = redis::Client::open(self.url()).expect("a well-formed address");
+        let info = client.get_connection().and_then(|mut c| redis::cmd("INFO").arg("server").query::<String>(&mut c));
+        info.is_ok_and(|info| info.contains(&format!("process_id:{}\r", self.child.id())))
     }
 
     /// Its address.

@@ -41,7 +41,8 @@ impl Policy {
             Err(error) => {
                 let place = Place::root(Source::File { name: name.into(), line: 1 });
                 let mut findings = Findings::default();
-                findings.problem(&place, format!("cannot be read: {error}"), "check the path given with --config");
+                let advice = "check the path given with --config or in TOLLGATE_CONFIG";
+                findings.problem(&place, format!("the file cannot be read: {error}"), advice);
                 Err(findings.problems)
             }
         }

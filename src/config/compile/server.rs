@@ -3,7 +3,7 @@
 use super::Compiler;
 use crate::config::choice;
 use crate::config::file::{self, File};
-use crate::config::policy::{Concurrency, Server, StoreKind, Unbounded};
+use crate::config::policy::{Concurrency, Outage, Server, StoreKind, Unbounded};
 use crate::config::problem::Place;
 use crate::config::read::{At, Known as _};
 use crate::config::value;
@@ -38,10 +38,16 @@ pub fn server(c: &mut Compiler<'_>, file: &File) -> (Server, Place) {
 /// `[store]`
 pub fn store(c: &mut Compiler<'_>, file: &File) -> StoreKind {
     let empty = file::Store::empty(file.place.clone());
-    let file::Store { place, kind, path, urls, deadline } = file.store.as_ref().unwrap_or(&empty);
+    let file::Store { place, kind, path, urls, deadline, outage, journal, journal_max } = file.store.as_ref().unwrap_or(&empty);
     let kind = kind.as_ref().map_or(choice::Store::Embedded, |at| at.value);
     if kind == choice::Store::Embedded {
-        let unused = [urls.as_ref().map(|at| &at.place), deadline.as_ref().map(|at| &at.place)];
+        let unused = [
+            urls.as_ref().map(|at| &at.place),
+            deadline.as_ref().map(|at| &at.place),
+            outage.as_ref().map(|at| &at.place),
+            journal.as_ref().map(|at| &at.place),
+            journal_max.as_ref().map(|at| &at.place),
+        ];
         for place in unused.into_iter().flatten() {
             c.findings.warn(place, "has no effect with the embedded store", "set store.kind = \"redis\" to use Redis");
         }
@@ -54,9 +60,40 @@ pub fn store(c: &mut Compiler<'_>, file: &File) -> StoreKind {
     if written.is_empty() {
         c.findings.missing(place, "urls", "write urls = [\"redis://127.0.0.1:6379\"]");
     }
+    if let (Some(at), [_, _, ..]) = (urls, written) {
+        // `serve` would fail on it, so `check` must not call it sound.
+        let reason = format!("names {} servers, and a Redis Cluster is not supported yet", written.len());
+        c.findings.problem(&at.place, reason, "name one server");
+    }
     StoreKind::Redis {
         urls: written.iter().filter_map(|url| url.fetch(c.env, &mut c.findings)).collect(),
         deadline: deadline.as_ref().map_or(Duration::from_millis(50), |at| at.value.0),
+        outage: Outage {
+            journal: journal.as_ref().map_or_else(|| Outage::default().journal, |at| PathBuf::from(&at.value)),
+            journal_max: journal_max.as_ref().map_or(Outage::default().journal_max, |at| at.value.0 as u64),
+            ..outage.as_ref().map_or_else(Outage::default, |at| self::outage(c, &at.value))
+        },
+    }
+}
+
+/// `[store] outage`
+fn outage(c: &mut Compiler<'_>, written: &file::Outage) -> Outage {
+    let file::Outage { place: _, max, share, failures, probe } = written;
+    let default = Outage::default();
+    let longest = Duration::from_secs(10);
+    if let Some(probe) = probe.as_ref().filter(|probe| probe.value.0 > longest) {
+        c.findings.problem(
+            &probe.place,
+            "is longer than 10s",
+            "requests are refused or decided alone until a probe succeeds; 1s is usual",
+        );
+    }
+    Outage {
+        max: max.map_or(default.max, |max| max.0),
+        share: share.as_ref().map_or(default.share, |share| share.value.0),
+        failures: u32::try_from(count(c, failures.as_ref(), u64::from(default.failures), 1)).unwrap_or(u32::MAX),
+        probe: probe.as_ref().map_or(default.probe, |probe| probe.value.0),
+        ..default
     }
 }
 

@@ -87,6 +87,24 @@ table! {
         urls: At<Vec<At<StoreUrl>>>,
         /// Deadline of one call to Redis.
         deadline: At<Timeout>,
+        /// What happens while Redis is away.
+        outage: At<Outage>,
+        /// Directory of the settlements that wait for Redis.
+        journal: At<String>,
+        /// Most bytes there.
+        journal_max: At<Size>,
+    }
+
+    /// `[store] outage`
+    Outage {
+        /// How long requests are decided alone.
+        max: Wait,
+        /// Inside which part of what was left.
+        share: At<Fraction>,
+        /// Failures in a row that begin it.
+        failures: At<u64>,
+        /// The longest pause between probes.
+        probe: At<Timeout>,
     }
 
     /// `[classes.NAME]`

@@ -81,6 +81,11 @@ fn secrets_come_from_outside_and_never_show() {
             "f:3: store.urls[0]: is not the address",
         ),
         ("[store]\nkind = \"redis\"".to_owned(), &[][..], "f:1: store: `urls` is missing"),
+        (
+            "[store]\nkind = \"redis\"\nurls = [\"redis://a:1\", \"redis://b:1\"]".to_owned(),
+            &[][..],
+            "f:3: store.urls: names 2 servers, and a Redis Cluster is not supported yet; name one server",
+        ),
     ] {
         let vars: Vec<_> = vars.iter().copied().chain([("OPENAI_API_KEY", "sk")]).collect();
         let found = problems(&text, &vars);
@@ -92,9 +97,9 @@ fn secrets_come_from_outside_and_never_show() {
     let (policy, _) = sound(&text, &[("K", "a-long-and-random-key")]);
     assert_eq!(policy.upstreams["openai"].api_key.as_ref().map(|key| key.expose()), Some("sk-from-a-file"));
     assert!(!format!("{policy:?}").contains("sk-from-a-file"));
-    let redis = "[store]\nkind = \"redis\"\nurls = [\"redis://a:1\", { env = \"R\" }]";
+    let redis = "[store]\nkind = \"redis\"\nurls = [{ env = \"R\" }]";
     let (policy, _) = sound(redis, &[("R", "redis://:p%40ss@h:6379/1")]);
-    assert!(matches!(&policy.store, StoreKind::Redis { urls, .. } if urls[1].expose() == "redis://:p%40ss@h:6379/1"));
+    assert!(matches!(&policy.store, StoreKind::Redis { urls, .. } if urls[0].expose() == "redis://:p%40ss@h:6379/1"));
     assert!(!format!("{policy:?}").contains("p%40ss"));
     let hashed = "[identity]\nforward_id = { hashed_with = { env = \"S\" } }";
     assert!(

@@ -183,6 +183,26 @@ fn below_the_floor_only_because_of_others_in_flight_is_no_final_refusal() {
 }
 
 #[test]
+fn a_budget_that_affords_a_shorter_answer_is_not_the_cause_of_anothers_refusal() {
+    let elastic = Elastic::new(1_000_000, 1_000, 4_000, 500).expect("exact");
+    let asked = elastic.cost(4_000).get();
+    let narrow = budget(Scope::User, LimitName::Spend(Period::Day), elastic.cost(1_000).get(), asked, NOW);
+    let wide = budget(Scope::Customer, LimitName::Spend(Period::Day), elastic.cost(2_000).get(), asked, NOW);
+    let all = elastic.cost(2_000).get();
+    for (is_spent, outcome) in [(false, Outcome::InFlight), (true, Outcome::Exhausted)] {
+        let mut states = Memory::default();
+        if is_spent {
+            spent(&mut states, &wide, all, NOW);
+        } else {
+            assert!(admit(NOW, &ask(&[Claim { amount: all, ..wide.clone() }], None), &mut states).admitted);
+        }
+        let decision = admit(NOW, &ask(&[narrow.clone(), wide.clone()], Some(elastic)), &mut states);
+        assert!(!decision.admitted);
+        assert_eq!(outcomes(&decision), [Outcome::Fits, outcome]);
+    }
+}
+
+#[test]
 fn fifty_at_once_on_the_last_dime_admit_exactly_ten() {
     let dollar = NanoUsd::from_usd("1").expect("a dollar").get();
     let cent = dollar / 100;

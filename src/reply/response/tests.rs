@@ -82,10 +82,15 @@ fn check(rows: Vec<Row>) {
             assert_eq!(header("x-tollgate-request-id"), id);
             assert_eq!(header(if dialect == Dialect::OpenAi { "x-request-id" } else { "request-id" }), id);
 
-            let mut error = json!({
-                "type": kind, "code": row.code, "param": row.param, "message": row.message,
-                "request_id": id, "customer_id": "cust_42",
-            });
+            // Each format has its own place for what it has no member for.
+            let mut error = match dialect {
+                Dialect::OpenAi => json!({ "code": row.code, "param": row.param, "request_id": id }),
+                Dialect::Anthropic if row.param.is_null() => json!({ "details": { "error_code": row.code } }),
+                Dialect::Anthropic => json!({ "details": { "error_code": row.code, "param": row.param } }),
+            };
+            error["type"] = kind.into();
+            error["message"] = row.message.into();
+            error["customer_id"] = "cust_42".into();
             if !row.limit.is_null() {
                 error["limit"] = row.limit.clone();
             }

@@ -32,6 +32,15 @@ pub enum Change {
     Ended(u8, Entry),
 }
 
+/// How much a store keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Reservations that hold money or quota.
+    pub in_flight: usize,
+    /// Customers and users with a state.
+    pub owners: usize,
+}
+
 /// The books in memory.
 pub struct Books {
     clock: Arc<dyn Clock>,
@@ -116,7 +125,9 @@ impl Books {
             spent: period.spent,
             held: period.held,
         };
-        part.lock().budgets(scope).map(balance).collect()
+        let mut balances: Vec<_> = part.lock().budgets(scope).map(balance).collect();
+        balances.sort_unstable_by_key(|balance| balance.limit);
+        balances
     }
 
     /// Books a balance read from the journal. Those of one limit come oldest first.
@@ -137,10 +148,10 @@ impl Books {
         self.known.lock().end(reservation, at);
     }
 
-    /// How many reservations hold money, and how many customers and users are known.
-    pub fn size(&self) -> (usize, usize) {
+    /// How much there is.
+    pub fn size(&self) -> Size {
         let owners = self.shards.iter().map(|shard| shard.lock().len()).sum();
-        (self.known.lock().in_flight(), owners)
+        Size { in_flight: self.known.lock().in_flight(), owners }
     }
 
     /// The clock that decides.

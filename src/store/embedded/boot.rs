@@ -82,7 +82,7 @@ fn book_lost(journal: &mut Journal, mut next: u64, now: Timestamp, lost_hold: Lo
         journal.commit(&writes)?;
     }
     if holds > 0 {
-        journal.sync()?;
+        journal.finish()?;
         tracing::warn!(holds, %dollars, ?lost_hold, "requests were in flight when the last process ended; their holds are booked");
     }
     Ok(next)

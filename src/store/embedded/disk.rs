@@ -1,6 +1,7 @@
 //! The journal on disk: atomic batches into three key spaces of a `fjall` database.
 
 use super::record::{self, BalanceKey, Entry, RecordError};
+use super::sync::Syncer;
 use crate::domain::Timestamp;
 use crate::store::StoreError;
 use fjall::{Database, Guard, Keyspace, KeyspaceCreateOptions, PersistMode};
@@ -37,11 +38,17 @@ pub trait Disk: Send {
     /// When it is uncertain whether it was written; every write may then be repeated after [`Disk::reopen`].
     fn commit(&mut self, writes: &Writes) -> Result<(), StoreError>;
 
+    /// Has everything committed flushed to the medium, soon.
+    ///
+    /// # Errors
+    /// When that, or the time before, did not work.
+    fn sync(&mut self) -> Result<(), StoreError>;
+
     /// Returns when everything committed is on the medium.
     ///
     /// # Errors
-    /// As [`Disk::commit`].
-    fn sync(&mut self) -> Result<(), StoreError>;
+    /// When that did not work.
+    fn finish(&mut self) -> Result<(), StoreError>;
 
     /// Starts over after an error.
     ///
@@ -69,6 +76,7 @@ struct Open {
     // Declared, and so dropped, before the database they belong to.
     spaces: [Keyspace; 3],
     database: Database,
+    syncer: Syncer,
 }
 
 impl Open {
@@ -162,7 +170,11 @@ impl Disk for Journal {
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {
-        self.ready()?.database.persist(PersistMode::SyncData).map_err(|e| self.failed(e))
+        self.ready()?.syncer.ask().map_err(|e| self.failed(e))
+    }
+
+    fn finish(&mut self) -> Result<(), StoreError> {
+        self.ready()?.database.persist(PersistMode::SyncAll).map_err(|e| self.failed(e))
     }
 
     fn reopen(&mut self) -> Result<(), StoreError> {
@@ -193,7 +205,9 @@ fn open(path: &Path) -> Result<Open, StoreError> {
     catch_unwind(AssertUnwindSafe(|| try_open(path))).unwrap_or_else(|_| Err(fjall::Error::Unrecoverable)).map_err(|error| {
         let path = path.display();
         StoreError::Failed(match error {
-            fjall::Error::Locked => format!("{path} is in use by another process; one directory serves one gateway"),
+            fjall::Error::Locked => {
+                format!("{path} is in use by another process; one directory serves one gateway, and is audited while none runs")
+            }
             fjall::Error::Io(error) => format!("cannot use the directory {path}: {error}"),
             error => format!(
                 "the journal in {path} cannot be read ({error}); restore it from a backup, or move it away to start afresh"
@@ -205,5 +219,6 @@ fn open(path: &Path) -> Result<Open, StoreError> {
 fn try_open(path: &Path) -> fjall::Result<Open> {
     let database = Database::builder(path).cache_size(CACHE).max_journaling_size(JOURNALS).worker_threads(2).open()?;
     let space = |name| database.keyspace(name, || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE));
-    Ok(Open { spaces: [space("balances")?, space("holds")?, space("ledger")?], database })
+    let spaces = [space("balances")?, space("holds")?, space("ledger")?];
+    Ok(Open { spaces, database, syncer: Syncer::start(path)? })
 }

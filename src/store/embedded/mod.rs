@@ -4,14 +4,18 @@
 //! thread and is acknowledged when the operating system has it, so killing the process loses no booking; a power cut may lose the last
 //! second. Buckets and windows are not journaled: after a restart they are full. A directory serves one process.
 
+mod audit;
 mod books;
 mod boot;
 mod disk;
 mod known;
 mod part;
 mod record;
+mod sync;
 mod writer;
 
+pub use audit::{Audit, Booked, Difference, Discrepancy, audit};
+pub use books::Size;
 pub use boot::LostHold;
 
 use super::{Balance, Ledger, StoreError};
@@ -96,9 +100,9 @@ impl EmbeddedLedger {
         drop(self);
     }
 
-    /// How many reservations hold money, and how many customers and users are known: for metrics.
+    /// How much it keeps, for metrics. Takes every lock in turn.
     #[must_use]
-    pub fn size(&self) -> (usize, usize) {
+    pub fn size(&self) -> Size {
         self.books.size()
     }
 

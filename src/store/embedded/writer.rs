@@ -111,9 +111,7 @@ impl<D: Disk> Writer<D> {
                 tick = Instant::now() + TICK;
             }
             if ends {
-                if !self.waiting.is_empty() {
-                    tracing::error!(changes = self.waiting.len(), "the journal failed; these changes are lost with the process");
-                }
+                self.finish();
                 return;
             }
         }
@@ -196,6 +194,14 @@ impl<D: Disk> Writer<D> {
         }
         if let Err(error) = self.upkeep() {
             self.fails(error);
+        }
+    }
+
+    fn finish(&mut self) {
+        if !self.waiting.is_empty() {
+            tracing::error!(changes = self.waiting.len(), "the journal failed; these changes are lost with the process");
+        } else if let Err(error) = self.disk.finish() {
+            tracing::error!(%error, "the journal could not be flushed at the end");
         }
     }
 

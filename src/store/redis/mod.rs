@@ -8,6 +8,7 @@
 //! caller knows whether that is safe) nor answers in the server's place while that is away.
 
 mod call;
+mod fleet;
 mod keys;
 mod link;
 mod reply;

@@ -1,0 +1,43 @@
+//! What `/metrics` says of a store that may be away.
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+/// All zero for a store that is never away.
+#[derive(Clone, Debug, Default)]
+pub struct OutageMetrics {
+    /// Outages so far.
+    pub outages: Counter,
+    /// Requests admitted alone.
+    pub alone: Counter,
+    /// Requests refused because the store was away.
+    pub refused_alone: Counter,
+    /// Settlements that went from the journal to the store.
+    pub replayed: Counter,
+    /// Settlements given up because they may have been booked before.
+    pub stale: Counter,
+    /// Whether the store is away (1 or 0).
+    pub away: Gauge,
+    /// Whether it is not even asked (1 or 0).
+    pub breaker_open: Gauge,
+    /// Settlements that wait in the journal.
+    pub waiting: Gauge,
+    /// Gateways that live, as last seen.
+    pub gateways: Gauge,
+}
+
+impl OutageMetrics {
+    pub(super) fn register(&self, r: &mut Registry) {
+        let Self { outages, alone, refused_alone, replayed, stale, away, breaker_open, waiting, gateways } = self.clone();
+        r.register("store_outages", "Outages of the store", outages);
+        r.register("store_admitted_alone", "Requests admitted without the store", alone);
+        r.register("store_refused_alone", "Requests refused because the store was away", refused_alone);
+        r.register("store_replayed", "Settlements that waited and were replayed", replayed);
+        r.register("store_stale", "Settlements given up because they may have been booked before", stale);
+        r.register("store_away", "Whether the store is away", away);
+        r.register("store_breaker_open", "Whether the store is not even asked", breaker_open);
+        r.register("store_waiting", "Settlements that wait in the journal", waiting);
+        r.register("store_gateways", "Gateways that live, as last seen", gateways);
+    }
+}

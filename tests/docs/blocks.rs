@@ -1,0 +1,104 @@
+//! Every block of the documents is run, parsed or compared.
+
+use super::child::{ROOT, Running, run};
+use super::compose;
+use super::markdown::{blocks, blocks_of};
+use std::process::Command;
+use tollgate::config::{Env, Policy};
+
+#[test]
+fn every_block_is_of_a_language_that_some_test_checks() {
+    // Python and Node run with their SDKs: tests/sdk/test_readme.py and readme.test.mjs. `text` is the picture.
+    let known = ["sh", "console", "toml", "json", "python", "js", "text"];
+    let blocks = blocks();
+    for language in known {
+        assert!(blocks.iter().any(|block| block.language == language), "there is a block of {language}");
+    }
+    for block in blocks {
+        assert!(known.contains(&block.language.as_str()), "{}: nobody checks {:?}", block.at, block.language);
+    }
+}
+
+/// Building for release, installing SDKs and starting containers is not for a test; that what these lines name exists, is.
+#[test]
+fn every_shell_line_names_what_exists() {
+    let (_, help, _) = run(&["--help"], &[]);
+    let command = |name: &str| help.lines().any(|line| line.trim_start().split(' ').next() == Some(name));
+    let compose = compose::file();
+    let mut seen = 0;
+    for block in blocks_of("sh") {
+        for line in block.text.lines().map(|line| line.split("  #").next().unwrap_or(line).trim()) {
+            let words: Vec<&str> = line.split(' ').collect();
+            let sound = match words.as_slice() {
+                ["cargo", "run", "--release", "--", name] => command(name),
+                ["cargo", "build", "--release"] => true,
+                ["target/release/tollgate", name] => command(name),
+                ["tests/run.sh"] => {
+                    Command::new("bash").args(["-n", &format!("{ROOT}/tests/run.sh")]).status().unwrap().success()
+                }
+                ["docker", "compose", "up", "--build"] => compose["services"]["tollgate"]["build"].is_string(),
+                ["export", rest @ ..] => {
+                    let name = rest[0].split('=').next().unwrap();
+                    compose["services"]["tollgate"]["environment"][name].is_string()
+                }
+                _ => panic!("{}: no test knows what {line:?} needs", block.at),
+            };
+            assert!(sound, "{}: {line}", block.at);
+            seen += 1;
+        }
+    }
+    assert!(seen >= 6, "{seen} lines");
+}
+
+#[test]
+fn every_pasted_command_prints_what_the_document_says() {
+    let demo = Running::demo(&[]);
+    let mut commands = 0;
+    for block in blocks_of("console") {
+        let (command, documented) = block.text.split_once('\n').expect("a command and its output");
+        let command = command.strip_prefix("$ ").expect("a command after \"$ \"").replace("http://127.0.0.1:8080", &demo.url);
+        let output = Command::new("bash").args(["-o", "pipefail", "-c", &command]).output().expect("bash, curl and grep");
+        assert!(output.status.success(), "{}: {}", block.at, String::from_utf8_lossy(&output.stderr));
+        let printed = String::from_utf8(output.stdout).expect("UTF-8").replace('\r', "");
+        let (printed, documented): (Vec<_>, Vec<_>) = (printed.lines().collect(), documented.lines().collect());
+        assert_eq!(printed.len(), documented.len(), "{}: {printed:#?}", block.at);
+        for (printed, documented) in printed.iter().zip(&documented) {
+            assert!(is_like(documented, printed), "{}\n documented {documented}\n printed    {printed}", block.at);
+        }
+        commands += 1;
+    }
+    assert!(commands > 0);
+    assert!(demo.terminate().0.success());
+}
+
+/// Whether a line reads as documented, where "…" stands for digits.
+fn is_like(documented: &str, printed: &str) -> bool {
+    let mut rest = printed;
+    for (index, part) in documented.split('…').enumerate() {
+        if index > 0 {
+            let after = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+            if after.len() == rest.len() {
+                return false;
+            }
+            rest = after;
+        }
+        let Some(after) = rest.strip_prefix(part) else { return false };
+        rest = after;
+    }
+    rest.is_empty()
+}
+
+#[test]
+fn every_configuration_in_a_document_loads() {
+    let env: Env = [("OPENAI_API_KEY", "sk-0123456789abcdef")].into_iter().collect();
+    let blocks = blocks_of("toml");
+    assert!(blocks.len() >= 2);
+    for block in blocks {
+        let (_, warnings) = Policy::parse(&block.text, &block.at, &env)
+            .unwrap_or_else(|problems| panic!("{}: {}", block.at, problems.iter().map(ToString::to_string).collect::<String>()));
+        // Only what the block does not speak of may be warned about.
+        let about = |warning: &String| !warning.starts_with("built-in") && !warning.contains("concurrency.slots");
+        let warnings: Vec<_> = warnings.iter().map(ToString::to_string).filter(about).collect();
+        assert!(warnings.is_empty(), "{}: {warnings:#?}", block.at);
+    }
+}

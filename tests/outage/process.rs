@@ -1,0 +1,138 @@
+//! A whole gateway process that ends while its store is away.
+
+use crate::mortal_redis::MortalRedis;
+use crate::scene::{RECOVERY, held};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+use tollgate::demo::provider::Gate;
+use tollgate::demo::{Provider, ProviderOptions};
+use tollgate::domain::{CustomerId, NanoUsd};
+use tollgate::limit::{Scope, ScopeKey};
+use tollgate::store::Ledger;
+use tollgate::store::redis::RedisLedger;
+
+struct Process {
+    child: Child,
+    url: String,
+    client: reqwest::Client,
+}
+
+impl Process {
+    async fn start(directory: &Path, config: &str) -> Self {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port();
+        let file = directory.join("tollgate.toml");
+        std::fs::write(&file, config).expect("writable");
+        let child = Command::new(env!("CARGO_BIN_EXE_tollgate"))
+            .arg("serve")
+            .arg("--config")
+            .arg(file)
+            .env("TOLLGATE_SERVER__LISTEN", format!("127.0.0.1:{port}"))
+            .current_dir(directory)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("it starts");
+        let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+        let process = Self { child, url: format!("http://127.0.0.1:{port}"), client };
+        process.until("/readyz", "ready").await;
+        process
+    }
+
+    async fn until(&self, path: &str, text: &str) {
+        let deadline = Instant::now() + 2 * RECOVERY;
+        loop {
+            let reply = self.client.get(format!("{}{path}", self.url)).send().await;
+            let body = match reply {
+                Ok(reply) => reply.text().await.unwrap_or_default(),
+                Err(error) => error.to_string(),
+            };
+            if body.contains(text) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{path} never said {text:?}, but\n{body}");
+            tokio::time::sleep(Duration::from_millis(10)).await; // polling with a deadline
+        }
+    }
+
+    fn ask(&self) -> impl Future<Output = u16> + Send + 'static {
+        let body = r#"{"model":"m-small","messages":[{"role":"user","content":"hi"}]}"#;
+        let request = self.client.post(format!("{}/v1/chat/completions", self.url)).body(body);
+        let request = request.header("authorization", "Bearer sk-test").header("content-type", "application/json");
+        let request = request.header("x-customer-id", "a");
+        async move {
+            let reply = request.send().await.expect("an answer");
+            let status = reply.status().as_u16();
+            reply.bytes().await.expect("a whole body");
+            status
+        }
+    }
+
+    fn signal(&self, signal: &str) {
+        let status = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
+        assert!(status.is_ok_and(|status| status.success()));
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_ends_while_the_store_is_away_leaves_nothing_unbooked() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    for signal in ["-TERM", "-KILL"] {
+        let mut redis = MortalRedis::awake();
+        let provider = Arc::new(Provider::start(ProviderOptions::default()).await.expect("a loopback port"));
+        let directory = tempfile::tempdir().expect("a directory");
+        let config = format!(
+            "[server]\ngrace = \"5s\"\n[concurrency]\nslots = 8\n[store]\nkind = \"redis\"\nurls = [\"{}\"]\ndeadline = \"300ms\"\n\
+             [upstreams.openai]\nbase_url = \"{}\"\n[identity]\ndefault_plan = \"open\"\n\
+             [models.m-small]\nprice = {{ input = 0.15, output = 0.60 }}\n\
+             [plans.open]\nmessages = \"unlimited\"\nrpm = \"unlimited\"\ntpm = \"unlimited\"\nspend = {{ day = 1000.0 }}\n\
+             on_spend = []\non_provider = []\n",
+            redis.url(),
+            provider.base_url()
+        );
+        let mut process = Process::start(directory.path(), &config).await;
+        assert_eq!(process.ask().await, 200);
+        let gate = Gate::new();
+        provider.script(held(&gate));
+        let early = tokio::spawn(process.ask());
+        provider.wait_until(|seen| seen.len() == 2).await;
+        redis.kill();
+        assert_eq!(process.ask().await, 200, "alone");
+        gate.open();
+        assert_eq!(early.await.expect("it ended"), 200);
+        if signal == "-KILL" {
+            process.until("/metrics", "tollgate_store_waiting 2").await;
+        }
+        process.signal(signal);
+        let ended = tokio::task::spawn_blocking(move || {
+            let began = Instant::now();
+            let status = process.child.wait().expect("ours");
+            (status, began.elapsed())
+        });
+        let (status, took) = ended.await.expect("it ended");
+        assert_eq!(status.success(), signal == "-TERM", "{signal}: {status}");
+        assert!(took < Duration::from_secs(8), "{signal}: within grace, {took:?}");
+
+        redis.wake();
+        let process = Process::start(directory.path(), &config).await;
+        process.until("/metrics", "tollgate_store_replayed_total 2").await;
+        process.until("/metrics", "tollgate_store_waiting 0").await;
+        let ledger = RedisLedger::connect(&[&redis.url()], Duration::from_secs(2)).expect("well-formed");
+        let scope = ScopeKey { scope: Scope::Customer, owner: CustomerId::from_trusted("a").key().as_ref().into() };
+        let balances = ledger.read(&scope).await.expect("it answers");
+        let price = |tokens: u64, cents: u64| tokens * cents * 10; // nano-dollars: cents per million tokens
+        let usage = provider.log().into_iter().filter_map(|seen| seen.usage);
+        let cost: u64 = usage.map(|usage| price(usage.uncached_input, 15) + price(usage.output, 60)).sum();
+        assert_eq!(balances.len(), 1, "{signal}: {balances:?}");
+        assert_eq!((balances[0].spent_usd(), balances[0].held), (NanoUsd::new(cost), 0), "{signal}");
+    }
+}
