@@ -6,7 +6,8 @@
 #   tests/run.sh sdk        the SDK tests only
 #
 # Installs what is missing: redis-server, curl, python3-venv and Node through apt-get (as root or with a sudo that asks nothing), the
-# SDKs into tests/.venv and tests/sdk/node_modules. Ends non-zero when anything failed, and kills only what it started.
+# SDKs into tests/.venv, tests/.venv-older and tests/sdk/node_modules. Ends non-zero when anything failed, and kills only what it
+# started.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,20 +20,21 @@ esac
 
 target=${CARGO_TARGET_DIR:-target}
 scratch=$(mktemp -d)
-gateway_pid=
+started=()
 failed=()
 
 say() { printf '\n=== %s (%ss)\n' "$*" "$SECONDS"; }
 
 cleanup() {
-    if [[ -n $gateway_pid ]] && kill -0 "$gateway_pid" 2>/dev/null; then
-        kill "$gateway_pid" 2>/dev/null || true
+    local pid
+    for pid in "${started[@]}"; do kill "$pid" 2>/dev/null || true; done
+    for pid in "${started[@]}"; do
         for _ in $(seq 100); do
-            kill -0 "$gateway_pid" 2>/dev/null || break
+            kill -0 "$pid" 2>/dev/null || break
             sleep 0.1
         done
-        kill -9 "$gateway_pid" 2>/dev/null || true
-    fi
+        kill -9 "$pid" 2>/dev/null || true
+    done
     rm -rf "$scratch"
 }
 trap cleanup EXIT
@@ -79,20 +81,27 @@ need() {
     fi
 }
 
-need_python_sdks() {
-    need python3 python3 python3-venv
-    local stamp=tests/.venv/requirements.installed
-    cmp -s tests/sdk/requirements.txt "$stamp" && return
-    say "installing the Python SDKs"
-    rm -rf tests/.venv
-    if ! python3 -m venv tests/.venv 2>"$scratch/venv"; then
+# A virtual environment with what a requirements file pins.
+python_sdks() {
+    local venv=$1 requirements=$2
+    local stamp=$venv/requirements.installed
+    cmp -s "$requirements" "$stamp" && return
+    say "installing $requirements"
+    rm -rf "$venv"
+    if ! python3 -m venv "$venv" 2>"$scratch/venv"; then
         # Debian ships the module without what it needs.
         install_packages python3-venv || { cat "$scratch/venv" >&2 && exit 69; }
-        rm -rf tests/.venv
-        python3 -m venv tests/.venv
+        rm -rf "$venv"
+        python3 -m venv "$venv"
     fi
-    tests/.venv/bin/pip install --quiet --disable-pip-version-check -r tests/sdk/requirements.txt
-    cp tests/sdk/requirements.txt "$stamp"
+    "$venv/bin/pip" install --quiet --disable-pip-version-check -r "$requirements"
+    cp "$requirements" "$stamp"
+}
+
+need_python_sdks() {
+    need python3 python3 python3-venv
+    python_sdks tests/.venv tests/sdk/requirements.txt
+    python_sdks tests/.venv-older tests/sdk/requirements-older.txt
 }
 
 need_node_sdks() {
@@ -117,29 +126,45 @@ rust_tests() {
 
 # --- the SDKs ---
 
-# Starts `tollgate demo` on a free port and sets TOLLGATE_URL.
-start_gateway() {
-    "$target/debug/tollgate" demo --listen 127.0.0.1:0 --print-url >"$scratch/gateway.out" 2>"$scratch/gateway.err" &
-    gateway_pid=$!
+# Waits for a line that a program just started writes, and prints what the expression makes of it.
+said() {
+    local pid=$1 file=$2 expression=$3 found
     for _ in $(seq 300); do
-        TOLLGATE_URL=$(sed -n 's/^gateway \(http:[^ ]*\).*/\1/p' "$scratch/gateway.out" | head -n 1)
-        if [[ -n $TOLLGATE_URL ]]; then
-            export TOLLGATE_URL
-            echo "gateway at $TOLLGATE_URL"
-            return
-        fi
-        kill -0 "$gateway_pid" 2>/dev/null || break
+        found=$(sed -nE "$expression" "$file" | head -n 1)
+        [[ -n $found ]] && echo "$found" && return
+        kill -0 "$pid" 2>/dev/null || break
         sleep 0.1
     done
-    echo "the gateway did not start:" >&2
-    cat "$scratch/gateway.out" "$scratch/gateway.err" >&2
+    echo "it did not start:" >&2
+    cat "$file" >&2
     return 1
 }
 
-python_tests() { (cd tests/sdk && ../.venv/bin/pytest -q -p no:cacheprovider); }
+# Starts `tollgate demo`, and behind its stand-in provider a second gateway with the configuration of the SDK tests.
+start_gateways() {
+    local provider
+    "$target/debug/tollgate" demo --listen 127.0.0.1:0 --print-url >"$scratch/demo" 2>&1 &
+    started+=($!)
+    TOLLGATE_URL=$(said $! "$scratch/demo" 's/^gateway (http:[^ ]*).*/\1/p') || return 1
+    provider=$(said $! "$scratch/demo" 's/^provider (http:[^ ]*).*/\1/p') || return 1
+
+    export APP_KEY=key-of-the-app-under-test NARROW_KEY=key-for-few-models-only BROKE_KEY=key-without-any-money
+    PROVIDER_KEY=sk-demo TOLLGATE_STORE__PATH=$scratch/data \
+        TOLLGATE_UPSTREAMS__OPENAI__BASE_URL=$provider TOLLGATE_UPSTREAMS__ANTHROPIC__BASE_URL=$provider \
+        "$target/debug/tollgate" serve --config tests/sdk/gateway.toml >"$scratch/serve" 2>&1 &
+    started+=($!)
+    TOLLGATE_KEYS_URL=http://$(said $! "$scratch/serve" 's/.*"address":"([^"]*)".*/\1/p') || return 1
+    export TOLLGATE_URL TOLLGATE_KEYS_URL
+    "$target/debug/tollgate" health --url "$TOLLGATE_URL/readyz" && "$target/debug/tollgate" health --url "$TOLLGATE_KEYS_URL/readyz"
+}
+
+python_tests() { (cd tests/sdk && "../$1/bin/pytest" -q -p no:cacheprovider); }
 node_tests() { (cd tests/sdk && node --test --test-reporter=spec); }
-gateway_lives() {
-    kill -0 "$gateway_pid" 2>/dev/null || { tail -n 40 "$scratch/gateway.err" >&2 && return 1; }
+gateways_live() {
+    local pid
+    for pid in "${started[@]}"; do
+        kill -0 "$pid" 2>/dev/null || { tail -n 40 "$scratch/demo" "$scratch/serve" >&2 && return 1; }
+    done
 }
 
 if [[ $what != sdk ]]; then
@@ -152,13 +177,15 @@ if [[ $what != rust ]]; then
     need_python_sdks
     need_node_sdks
     step "build of the gateway" cargo build --locked --bin tollgate
-    say "starting tollgate demo"
-    if start_gateway; then
-        step "Python SDKs" python_tests
+    say "starting the gateways"
+    if start_gateways; then
+        echo "$TOLLGATE_URL (demo), $TOLLGATE_KEYS_URL (keys)"
+        step "Python SDKs" python_tests .venv
+        step "Python SDKs, older" python_tests .venv-older
         step "Node SDKs" node_tests
-        step "the gateway is still there" gateway_lives
+        step "the gateways are still there" gateways_live
     else
-        failed+=("start of the gateway")
+        failed+=("start of the gateways")
     fi
 fi
 

@@ -140,6 +140,11 @@ def sleeps(monkeypatch):
     return wanted
 
 
+def kind_of(error):
+    """`error.type` of Anthropic's format; the older SDKs do not read it out."""
+    return error.body["error"]["type"]
+
+
 def member(response, name):
     """A member a refusal adds to the provider's error format: in the error object or beside it."""
     body = response.json()

@@ -4,7 +4,7 @@ import anthropic
 import pytest
 from pydantic import BaseModel
 
-from conftest import CLAUDE_MODEL
+from conftest import CLAUDE_MODEL, kind_of
 
 ASK = {"model": CLAUDE_MODEL, "max_tokens": 100, "messages": [{"role": "user", "content": "Where is my order? [40 tokens]"}]}
 
@@ -16,6 +16,10 @@ TOOL = {
 
 # Plain errors of the provider: background work is never handed over to a person, whatever the plan says.
 PLAIN = {"X-Priority": "background"}
+
+
+# Of the older SDKs, the sync one raises a class that is not exported, and the async one InternalServerError.
+OVERLOADED = getattr(anthropic, "OverloadedError", anthropic.APIStatusError)
 
 
 class Trip(BaseModel):
@@ -73,6 +77,7 @@ def test_messages_use_tools(api):
     assert answer.content[0].type == "text"
 
 
+@pytest.mark.skipif(not hasattr(anthropic.resources.Messages, "parse"), reason="an older SDK")
 def test_messages_parse_a_json_schema(api):
     reply = api.do(api.anthropic().messages.parse(**ASK, output_format=Trip))
     assert reply.parsed_output == Trip(city="Lisbon", days=1)
@@ -103,14 +108,14 @@ def test_a_wrong_key_is_the_providers_to_refuse(api):
         ("fault-404", anthropic.NotFoundError, "not_found_error"),
         ("fault-429-retry-7", anthropic.RateLimitError, "rate_limit_error"),
         ("fault-500", anthropic.InternalServerError, "api_error"),
-        ("fault-529", anthropic.OverloadedError, "overloaded_error"),
+        ("fault-529", OVERLOADED, "overloaded_error"),
     ],
 )
 def test_the_providers_errors_keep_their_class(api, model, error, kind, stream):
     with pytest.raises(error) as raised:
         api.do(api.anthropic(headers=PLAIN).messages.create(**{**ASK, "model": model}, stream=stream))
-    assert type(raised.value) is error
-    assert raised.value.type == kind
+    assert type(raised.value) is error or error is OVERLOADED
+    assert kind_of(raised.value) == kind
     assert api.calls == 1
 
 
@@ -120,7 +125,7 @@ def test_an_error_in_the_middle_of_a_stream_is_raised_after_the_text(api):
     stream = api.do(client.messages.create(**{**ASK, "model": "fault-error-event"}, stream=True))
     with pytest.raises(anthropic.APIStatusError) as raised:
         api.each(stream, into=events)
-    assert raised.value.type == "overloaded_error"
+    assert kind_of(raised.value) == "overloaded_error"
     text = "".join(event.delta.text for event in events if event.type == "content_block_delta")
     assert text == "Thank you for"
     assert api.calls == 1
@@ -132,7 +137,7 @@ def test_a_cut_stream_is_an_error_and_not_a_finished_one(api, model):
     stream = api.do(api.anthropic(max_retries=2, headers=PLAIN).messages.create(**{**ASK, "model": model}, stream=True))
     with pytest.raises(anthropic.APIStatusError) as raised:
         api.each(stream, into=events)
-    assert raised.value.type == "api_error"
+    assert kind_of(raised.value) == "api_error"
     assert raised.value.body["error"]["details"]["error_code"] == "upstream_broke"
     assert [event.type for event in events].count("content_block_delta") == 3
     assert "message_stop" not in [event.type for event in events]

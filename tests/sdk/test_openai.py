@@ -238,8 +238,9 @@ def test_a_cut_response_is_an_error_and_not_a_finished_one(api):
     client = api.openai(max_retries=2, headers=PLAIN)
     events = []
     stream = api.do(client.responses.create(model="fault-cut", input="Where?", stream=True))
-    # The SDK hands this API's error events out like any other; the connection is cut all the same.
-    with pytest.raises(openai.APIConnectionError):
+    # The SDK hands this API's error events out like any other. That the connection is cut all the same shows as an exception of its own
+    # or, in older versions, of the HTTP library below it.
+    with pytest.raises(Exception, match="Connection error|incomplete chunked read"):
         api.each(stream, into=events)
     assert (events[-1].type, events[-1].code) == ("error", "upstream_broke")
     assert [event.delta for event in events if event.type == "response.output_text.delta"] == ["Thank", " you", " for"]

@@ -8,7 +8,7 @@ import anthropic
 import openai
 import pytest
 
-from conftest import CHAT_MODEL, CLAUDE_MODEL, DEAR_MODEL, DOLLARS, MESSAGES, QUOTA, TPM, member, only_gateway
+from conftest import CHAT_MODEL, CLAUDE_MODEL, DEAR_MODEL, DOLLARS, MESSAGES, QUOTA, TPM, kind_of, member, only_gateway
 
 pytestmark = only_gateway
 
@@ -80,7 +80,7 @@ def test_out_of_messages_is_a_rate_limit_with_an_exact_wait(api, route, stream):
     assert 1 <= int(error.response.headers["retry-after"]) <= 60
     says_why(error, MESSAGES, waiting_helps=True)
     if route == "messages":
-        assert error.type == "rate_limit_error"
+        assert kind_of(error) == "rate_limit_error"
     else:
         assert (error.code, error.type) == ("rate_limit_exceeded", "requests")
 
@@ -104,8 +104,8 @@ def test_out_of_money_is_402_and_tried_once(api, route, stream):
     says_why(error, DOLLARS, waiting_helps=False)
     assert int(error.response.headers["retry-after"]) > 0, "until the day ends"
     if route == "messages":
-        assert type(error) is anthropic.PaymentRequiredError
-        assert error.type == "billing_error"
+        assert type(error) is getattr(anthropic, "PaymentRequiredError", anthropic.APIStatusError)
+        assert kind_of(error) == "billing_error"
     else:
         assert type(error) is openai.APIStatusError
         assert error.code == "spend_cap_exceeded"
@@ -127,7 +127,7 @@ def test_input_above_the_limit_itself_is_413_and_tried_once(api, route):
     says_why(error, TPM, waiting_helps=False)
     assert "retry-after" not in error.response.headers, "it can never pass"
     if route == "messages":
-        assert error.type == "request_too_large"
+        assert kind_of(error) == "request_too_large"
     else:
         assert error.code == "request_exceeds_limit"
 
