@@ -224,7 +224,10 @@ fn shrink(by: &Shrinks, asks: &[Ask], states: &[State], amounts: &mut [u64], out
         let (cap, spent, held) = books(i);
         let unspent = cap.saturating_sub(spent);
         match largest(unspent.saturating_sub(held)) {
-            Some(cap) if cap >= by.floor => granted = granted.min(cap),
+            Some(cap) if cap >= by.floor => {
+                granted = granted.min(cap);
+                outcomes[i] = Outcome::Fits; // whatever refuses, it is not this
+            }
             _ => {
                 hopeless = true;
                 if largest(unspent).is_some_and(|cap| cap >= by.floor) {

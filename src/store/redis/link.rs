@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
-/// The longest a dial may take, name lookup, TLS and log-in included.
+/// The longest a dial may take, name lookup, TLS and log-in included, unless even a single call may take longer.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause between a failed dial and the next.
 const DIAL_PAUSE: Duration = Duration::from_millis(100);
@@ -158,7 +158,7 @@ impl Link {
             self.0.dialled.notify_waiters(); // it came to stand while the caller looked
         } else if !std::mem::replace(&mut dial.running, true) {
             let inner = self.0.clone();
-            // Bounded by DIAL_TIMEOUT, and nothing waits for it at shutdown: it writes nothing.
+            // Bounded in time, and nothing waits for it at shutdown: it writes nothing.
             tokio::spawn(async move { inner.dial().await });
         }
         Ok(())
@@ -167,15 +167,16 @@ impl Link {
 
 impl Inner {
     async fn dial(&self) {
-        let config = AsyncConnectionConfig::new().set_connection_timeout(Some(DIAL_TIMEOUT)).set_response_timeout(None);
+        let patience = DIAL_TIMEOUT.max(self.deadline);
+        let config = AsyncConnectionConfig::new().set_connection_timeout(Some(patience)).set_response_timeout(None);
         let connect = async {
             let mut connection = self.client.get_multiplexed_async_connection_with_config(&config).await?;
             let eviction = self.prepare(&mut connection).await?;
             Ok::<_, RedisError>((connection, eviction))
         };
-        let result = match timeout(DIAL_TIMEOUT, connect).await {
+        let result = match timeout(patience, connect).await {
             Ok(result) => result.map_err(|error| describe(&error)),
-            Err(_) => Err(format!("no connection within {DIAL_TIMEOUT:?}")),
+            Err(_) => Err(format!("no connection within {patience:?}")),
         };
         let mut dial = self.dial.lock();
         dial.running = false;
