@@ -19,7 +19,7 @@ COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certifica
 COPY --from=build /out/usr/local/bin/tollgate /usr/local/bin/tollgate
 COPY --from=build --chown=65532:65532 /out/var/lib/tollgate /var/lib/tollgate
 USER 65532:65532
-# The embedded store lives in the working directory; with Redis nothing is written here.
+# The embedded store lives in the working directory; with Redis, the settlements that wait for it.
 WORKDIR /var/lib/tollgate
 VOLUME ["/var/lib/tollgate"]
 EXPOSE 8080

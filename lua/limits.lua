@@ -383,6 +383,11 @@ end
 
 local KINDS = { b = Bucket, w = Window, m = Budget }
 
+-- The kind of rule that keeps a stored state; nil of none and of what nobody writes.
+local function kind_of(raw)
+  return raw and (match(raw, '^[bw]') or (match(raw, '^%d') and 'm')) or nil
+end
+
 -- Gives a claim the state of its limit at `now`; a state of another shape (the plan changed) counts as never seen.
 local function open(c, states, now)
   setmetatable(c, KINDS[c.kind])

@@ -35,7 +35,14 @@ local states = read_states(lines)
 
 if not hold and (ended[1] or read('HGET', earlier_ends, reservation)) then return { now, 0 } end
 
+-- A state that a rule of another kind keeps (the plan changed) stays: what there was to correct is gone.
+local kept = {}
 for _, c in ipairs(lines) do
+  local kind = kind_of(states[c.key][c.limit])
+  if not kind or kind == c.kind then kept[#kept + 1] = c end
+end
+
+for _, c in ipairs(kept) do
   open(c, states, now)
   if c.kind == 'b' then
     c:correct(c.claimed, c.actual, c.forgive)
@@ -49,7 +56,7 @@ end
 
 -- write all
 
-write_states(lines, now)
+write_states(kept, now)
 if hold then redis.call('HDEL', KEYS[1], reservation) end
 replace_foreign(ends)
 -- Two hours ago this hash began; what it remembers is past any replay. (An hour ahead of ours is a clock that was set back.)

@@ -150,6 +150,18 @@ pub enum State {
     Budget(Box<BudgetState>),
 }
 
+impl State {
+    /// Whether it is kept by a rule of this kind.
+    const fn is_of(&self, rule: &Rule) -> bool {
+        matches!(
+            (self, rule),
+            (Self::Bucket(_), Rule::Bucket { .. })
+                | (Self::Window(_), Rule::Window { .. })
+                | (Self::Budget(_), Rule::Budget { .. })
+        )
+    }
+}
+
 /// Where states are kept. A limit never seen has no state.
 pub trait States {
     /// The state of a limit.
@@ -194,7 +206,12 @@ pub fn admit(now: Timestamp, admission: &Admission, states: &mut impl States) ->
 /// outage admitted the request), the budget's held amount is not touched.
 pub fn settle(now: Timestamp, settlement: &Settlement, held: bool, states: &mut impl States) {
     for Line { claim, actual, booked } in &settlement.lines {
-        let mut state = advanced(now, claim, states.state(&claim.scope, claim.limit));
+        let state = states.state(&claim.scope, claim.limit);
+        // The plan counts in another way since: what there was to correct is gone, and what is counted now must stay.
+        if state.as_ref().is_some_and(|state| !state.is_of(&claim.rule)) {
+            continue;
+        }
+        let mut state = advanced(now, claim, state);
         match (&mut state, claim.rule) {
             (State::Bucket(state), Rule::Bucket { bucket, forgive, .. }) => {
                 bucket.correct(state, claim.amount, *actual, forgive);

@@ -82,7 +82,9 @@ fn ports_mounts_commands_and_health_checks_fit_each_other() {
     assert_eq!((serve, flag), ("serve", "--config"));
     assert_eq!(serde_json::from_str::<Vec<String>>(&instruction("CMD")).expect("the exec form"), command);
     assert_eq!(serde_json::from_str::<Vec<String>>(&instruction("ENTRYPOINT")).expect("the exec form"), ["tollgate"]);
-    assert_eq!(words(&gateway["volumes"]), [format!("./config/compose.toml:{path}:ro")]);
+    let journal = instruction("WORKDIR");
+    let mounts = [format!("./config/compose.toml:{path}:ro"), format!("tollgate-data:{journal}")];
+    assert_eq!(words(&gateway["volumes"]), mounts, "the journal's relative path lies in the working directory");
     assert_eq!(gateway["read_only"], true);
     assert!(matches!(policy.store, StoreKind::Redis { .. }), "a read-only container keeps its books elsewhere");
 
@@ -115,7 +117,7 @@ fn redis_keeps_what_it_is_told_and_only_gateways_reach_it() {
     assert_eq!(settings.get("--appendonly"), Some(&"yes"));
     assert_eq!(settings.get("--maxmemory-policy"), Some(&"noeviction"));
     assert_eq!(words(&redis["volumes"]), ["redis-data:/data"]);
-    assert!(compose["volumes"].as_object().is_some_and(|volumes| volumes.keys().eq(["redis-data"])), "what is declared is used");
+    assert!(compose["volumes"].as_object().is_some_and(|volumes| volumes.keys().eq(["redis-data", "tollgate-data"])), "what is declared is used");
     assert_eq!(words(&redis["networks"]), ["store"]);
     assert_eq!(compose["networks"]["store"]["internal"], true);
     assert!(redis.get("ports").is_none());

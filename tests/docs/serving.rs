@@ -108,7 +108,7 @@ fn health_tells_ready_from_not_ready_from_nobody_there() {
     for (url, code, right) in [
         (format!("{}/readyz", gateway.url), 0, ""),
         (format!("{}/healthz", outage.url), 0, ""),
-        (format!("{}/readyz", outage.url), 1, "not ready: 503 Service Unavailable: the store does not answer"),
+        (format!("{}/readyz", outage.url), 1, "not ready: 503 Service Unavailable: the store is away"),
         ("http://127.0.0.1:1/readyz".to_owned(), 1, "no answer from http://127.0.0.1:1/readyz; is the gateway running there?"),
         ("localhost".to_owned(), 64, "\"localhost\" is not a URL; write http://127.0.0.1:8080/readyz"),
     ] {

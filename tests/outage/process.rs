@@ -37,7 +37,7 @@ impl Process {
             .expect("it starts");
         let client = reqwest::Client::builder().no_proxy().build().expect("a client");
         let process = Self { child, url: format!("http://127.0.0.1:{port}"), client };
-        process.until("/readyz", "ready").await;
+        process.until("/readyz", "ready\n").await;
         process
     }
 
@@ -104,7 +104,11 @@ async fn a_process_that_ends_while_the_store_is_away_leaves_nothing_unbooked() {
         let gate = Gate::new();
         provider.script(held(&gate));
         let early = tokio::spawn(process.ask());
-        provider.wait_until(|seen| seen.len() == 2).await;
+        let deadline = Instant::now() + RECOVERY;
+        while provider.scripts_left() > 0 {
+            assert!(Instant::now() < deadline, "{signal}: the provider never saw the request");
+            tokio::time::sleep(Duration::from_millis(1)).await; // polling with a deadline
+        }
         redis.kill();
         assert_eq!(process.ask().await, 200, "alone");
         gate.open();

@@ -40,7 +40,8 @@ impl Scene {
     /// Status and `error.code` of a small request, which is answered in time.
     pub async fn ask(&self, customer: &str) -> (u16, String) {
         let began = Instant::now();
-        let reply = self.bed.chat(customer, "m-small", "").send().await.expect("an answer");
+        let request = self.bed.chat(customer, "m-small", "").timeout(2 * BOUND);
+        let reply = request.send().await.unwrap_or_else(|error| panic!("{customer}: {error:?}, {:?}", self.guarded.status()));
         let status = reply.status().as_u16();
         let body = reply.text().await.expect("a whole body");
         assert!(began.elapsed() < BOUND, "{customer}: {status} after {:?}", began.elapsed());
@@ -79,16 +80,20 @@ impl Scene {
     /// A request of this customer that stays in flight until the gate opens.
     pub async fn in_flight(&self, customer: &str) -> (Gate, tokio::task::JoinHandle<u16>) {
         let gate = Gate::new();
-        let before = self.bed.provider.log().len();
         self.bed.provider.script(held(&gate));
         let request = self.bed.chat(customer, "m-small", "");
         let reply = tokio::spawn(async move {
-            let reply = request.send().await.expect("an answer");
+            let reply = request.timeout(2 * RECOVERY).send().await.expect("an answer");
             let status = reply.status().as_u16();
             reply.bytes().await.expect("a whole body");
             status
         });
-        self.bed.provider.wait_until(|seen| seen.len() > before).await;
+        let deadline = Instant::now() + RECOVERY;
+        // Arrived is not enough: the next request would then be answered from behind the gate.
+        while self.bed.provider.scripts_left() > 0 {
+            assert!(Instant::now() < deadline, "{customer}: the provider never saw it: {:?}", self.guarded.status());
+            tokio::time::sleep(Duration::from_millis(1)).await; // polling with a deadline
+        }
         (gate, reply)
     }
 

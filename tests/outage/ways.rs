@@ -6,6 +6,8 @@ use crate::scene::{RECOVERY, Scene};
 use std::time::Duration;
 use tokio::time::Instant;
 use tollgate::domain::NanoUsd;
+use tollgate::store::outage::Remote as _;
+use tollgate::store::redis::RedisLedger;
 
 fn run(redis: &MortalRedis, commands: &[&[&str]]) {
     let mut connection = redis.connection();
@@ -145,6 +147,32 @@ async fn a_gateway_starts_without_its_store_and_serves_once_that_is_there() {
     assert_eq!(scene.ready().await.0, 200);
     assert_eq!(scene.ask("a").await.0, 200);
     scene.bed.assert_books(&["a"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn gateways_that_live_divide_the_share_and_beyond_it_is_503() {
+    let mut redis = MortalRedis::awake();
+    let ledger = RedisLedger::connect(&[&redis.url()], Duration::from_secs(2)).expect("well-formed");
+    assert_eq!(ledger.beat(7, 15).await, Ok(1));
+    run(&redis, &[&["ZADD", "tg1:{shared}:gateways", "1", "one that died long ago"]]);
+    let scene = Scene::on(&redis.url()).await;
+    let ask = async || {
+        let reply = scene.bed.chat("t", "m-small", r#","max_tokens":16"#).send().await.expect("an answer");
+        let (status, retry) = (reply.status().as_u16(), reply.headers().contains_key("retry-after"));
+        (status, retry, reply.text().await.expect("text").contains("limits_unavailable"))
+    };
+    assert_eq!(ask().await, (200, false, false));
+    scene.bed.quiet().await;
+    assert_eq!(scene.guarded.status().gateways, 2, "the one that died is not counted");
+    redis.kill();
+    // Of 60 requests a minute a tenth, of that the half: three now, and one in twenty seconds.
+    let answers = [ask().await, ask().await, ask().await, ask().await, ask().await];
+    assert_eq!(answers[..3], [(200, false, false); 3]);
+    assert_eq!(answers[3..], [(503, true, true); 2], "neither 429 nor 402: the customer did nothing wrong");
+    redis.wake();
+    scene.back().await;
+    assert_eq!(ask().await, (200, false, false));
+    scene.bed.assert_books(&["t"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,11 +1,12 @@
 //! Who may call, where secrets come from, and what the environment may set.
 
 use super::super::hash_key;
-use super::super::policy::{App, Auth, ForwardId, LimitKind, StoreKind};
+use super::super::policy::{App, Auth, ForwardId, LimitKind, Outage, StoreKind};
 use super::{MINUTE, bucket, policy, problems, sound};
 use crate::domain::{NanoUsd, Priority};
 use crate::limit::{Bucket, LimitName, Measure};
 use crate::wire::Dialect;
+use std::time::Duration;
 
 #[test]
 fn passthrough_beyond_loopback_needs_to_know_its_callers() {
@@ -101,6 +102,25 @@ fn secrets_come_from_outside_and_never_show() {
     let (policy, _) = sound(redis, &[("R", "redis://:p%40ss@h:6379/1")]);
     assert!(matches!(&policy.store, StoreKind::Redis { urls, .. } if urls[0].expose() == "redis://:p%40ss@h:6379/1"));
     assert!(!format!("{policy:?}").contains("p%40ss"));
+    assert!(matches!(&policy.store, StoreKind::Redis { outage, .. } if *outage == Outage::default()));
+    let outage =
+        "outage = { max = \"0s\", share = 0.025, failures = 5, probe = \"250ms\" }\njournal = \"/j\"\njournal_max = \"1MiB\"";
+    let (policy, _) = sound(&format!("{redis}\n{outage}"), &[("R", "redis://h:6379")]);
+    let right = Outage {
+        max: Duration::ZERO,
+        share: 25_000,
+        failures: 5,
+        probe: Duration::from_millis(250),
+        journal: "/j".into(),
+        journal_max: 1 << 20,
+    };
+    assert!(matches!(&policy.store, StoreKind::Redis { outage, .. } if *outage == right), "{:?}", policy.store);
+    for (wrong, right) in
+        [("share = 1.5", "store.outage.share"), ("failures = 0", "store.outage.failures"), ("probe = \"1m\"", "longer")]
+    {
+        let found = problems(&format!("{redis}\noutage = {{ {wrong} }}"), &[("R", "redis://h:6379")]);
+        assert!(found.len() == 1 && found[0].contains(right), "{wrong}: {found:?}");
+    }
     let hashed = "[identity]\nforward_id = { hashed_with = { env = \"S\" } }";
     assert!(
         matches!(&sound(hashed, &[("S", "salt")]).0.identity.forward, ForwardId::Hashed { secret } if secret.expose() == "salt")

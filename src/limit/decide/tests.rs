@@ -257,6 +257,26 @@ fn an_unknown_hold_is_booked_without_giving_anything_back() {
 }
 
 #[test]
+fn a_settlement_by_a_plan_that_counted_otherwise_leaves_the_present_count_alone() {
+    let claim = |rule| Claim { rule, ..bucket(Scope::Customer, LimitName::Tpm, Measure::Tokens, 100, 0, 60) };
+    let size = Bucket::new(100, 100, MINUTE).expect("exact");
+    let (by_bucket, by_window) =
+        (claim(Rule::Bucket { bucket: size, max_wait: 0, forgive: true }), claim(Rule::Window { limit: 100, max_wait: 0 }));
+    for (before, after) in [(&by_bucket, &by_window), (&by_window, &by_bucket)] {
+        let mut states = Memory::default();
+        let old = ask(std::slice::from_ref(before), None);
+        let first = admit(NOW, &old, &mut states);
+        let new = ask(std::slice::from_ref(after), None);
+        assert!(admit(NOW, &new, &mut states).admitted, "a rule of another kind starts afresh");
+        for actual in [0, 60, 100] {
+            settle(NOW, &end(&old, &first, |_| actual), true, &mut states);
+            let verdict = admit(NOW, &new, &mut states).verdicts[0];
+            assert_eq!((verdict.outcome.passes(), verdict.used, verdict.remaining), (false, 60, 40), "settled to {actual}");
+        }
+    }
+}
+
+#[test]
 fn the_refusal_reported_is_the_one_that_waits_longest_or_never_ends() {
     let at = |outcome, reset_in| Verdict { outcome, used: 0, held: 0, remaining: 0, reset_in, booked: 0 };
     let claims: Vec<_> = [LimitName::Messages, LimitName::Rpm, LimitName::Tpm]

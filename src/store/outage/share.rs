@@ -4,10 +4,11 @@
 //!
 //! - A **budget or quota** becomes one whose cap is the share of what was last seen remaining. That is all there is for the whole
 //!   outage: should a period end meanwhile, what was used goes on counting, since nothing was seen of the new one.
-//! - A **bucket** becomes a small bucket: the share of the capacity, refilled at the share of the rate, holding at first the share of
-//!   what is left of the last seen level. So a customer's flow goes on, thinner, instead of ending after one share; several gateways
-//!   together hand out the share of the rate. At least one token, or a plan of a few messages would have no service at all.
-//! - A **window** becomes one of the share of its limit.
+//! - A **bucket** holds at first the share of what is left of it by now, and refills at the share of its rate. So a customer's flow
+//!   goes on, thinner, instead of ending after one share, and the gateways together hand out the share of the rate. Its capacity
+//!   stays: what is saved up is of the share either way, and a request larger than the share of a capacity must be able to pass once.
+//!   It begins with one token at least, or a plan of a few messages would have no service at all.
+//! - A **window** becomes one of the share of its limit. It cannot save up, so what is larger than that does not pass.
 //!
 //! The share is `share / gateways`. A limit that was never seen has none.
 
@@ -136,7 +137,7 @@ impl Account {
                 let level = seen.remaining.min(bucket.capacity()).saturating_mul(bucket.unit());
                 let last = BucketState { level: i64::try_from(level).unwrap_or(0), at: seen.at, unit: bucket.unit() };
                 let left = bucket.remaining(bucket.advance(Some(last), now));
-                let tokens = part.some_of(left).min(small.capacity());
+                let tokens = part.some_of(left);
                 let level = i64::try_from(tokens.saturating_mul(small.unit())).unwrap_or(0);
                 let state = BucketState { level, at: now, unit: small.unit() };
                 (Rule::Bucket { bucket: small, max_wait, forgive }, State::Bucket(state))
@@ -177,9 +178,9 @@ impl Account {
     }
 }
 
-/// The share of a bucket, at the share of its rate.
+/// A bucket at the share of its rate.
 fn small(bucket: Bucket, part: Part) -> Bucket {
-    let capacity = part.some_of(bucket.capacity());
+    let capacity = bucket.capacity();
     let period = bucket.unit().checked_mul(part.gateways);
     let exact = period.and_then(|period| Bucket::with_headroom(capacity, bucket.gain(), period, part.millionths).ok());
     // A rate too odd to be divided exactly: what it holds now, and no more.
@@ -280,6 +281,20 @@ mod tests {
         let mut shares = Shares::new(TENTH);
         let taken = (0..50).filter(|_| admitted(&mut shares, &memory, &asks, DAY.secs() + 50)).count();
         assert_eq!(taken, 5, "a tenth of the 50 that came back");
+    }
+
+    #[test]
+    fn a_request_larger_than_the_share_passes_once_enough_is_saved_up() {
+        let bucket = Bucket::new(40_000, 40_000, 60 * SECOND).expect("exact");
+        let rule = Rule::Bucket { bucket, max_wait: 0, forgive: true };
+        let claim = Claim { scope: customer("c"), limit: LimitName::Tpm, rule, measure: Measure::Tokens, amount: 2_500 };
+        let asks = Admission { claims: vec![claim], ..admission(1, "c", 1) };
+        let memory = Memory::new(10);
+        seen(&memory, &asks, DAY, &[40_000]);
+        let mut shares = Shares::new(Part { gateways: 4, ..TENTH });
+        // 1,000 at first, and 1,000 a minute.
+        let passes: Vec<_> = (0..300).filter(|second| admitted(&mut shares, &memory, &asks, DAY.secs() + second)).collect();
+        assert_eq!(passes, [90, 240]);
     }
 
     #[test]
