@@ -117,7 +117,10 @@ fn redis_keeps_what_it_is_told_and_only_gateways_reach_it() {
     assert_eq!(settings.get("--appendonly"), Some(&"yes"));
     assert_eq!(settings.get("--maxmemory-policy"), Some(&"noeviction"));
     assert_eq!(words(&redis["volumes"]), ["redis-data:/data"]);
-    assert!(compose["volumes"].as_object().is_some_and(|volumes| volumes.keys().eq(["redis-data", "tollgate-data"])), "what is declared is used");
+    assert!(
+        compose["volumes"].as_object().is_some_and(|volumes| volumes.keys().eq(["redis-data", "tollgate-data"])),
+        "what is declared is used"
+    );
     assert_eq!(words(&redis["networks"]), ["store"]);
     assert_eq!(compose["networks"]["store"]["internal"], true);
     assert!(redis.get("ports").is_none());
