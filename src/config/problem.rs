@@ -23,7 +23,8 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File { name, line } => write!(f, "{name}:{line}"),
-            Self::Variable(name) => write!(f, "environment variable {name}"),
+            // The name of a variable may hold anything, also line ends.
+            Self::Variable(name) => write!(f, "environment variable {}", name.escape_debug()),
             Self::Shipped => f.write_str("built-in"),
         }
     }

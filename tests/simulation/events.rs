@@ -34,7 +34,7 @@ impl World {
     pub fn end(&mut self) -> Checked {
         while let Some(which) = self.flights.len().checked_sub(1) {
             let gateway = self.flights[which].gateway;
-            let ending = self.ends(which, |ask, attempted| unused(ask, attempted));
+            let ending = self.ends(which, unused);
             self.queues[gateway].push(ending);
         }
         for gateway in 0..self.queues.len() {
@@ -89,7 +89,7 @@ impl World {
             self.orphan(which);
         } else if self.rng.u8(0..20) == 0 {
             self.count("never attempted");
-            let ending = self.ends(which, |ask, attempted| unused(ask, attempted));
+            let ending = self.ends(which, unused);
             self.queues[gateway].push(ending);
         } else {
             self.begins_if_due(which)?;
@@ -113,7 +113,7 @@ impl World {
         self.note(|| format!("{id} claims the ceiling at its start: {:?}", decision.verdicts));
         if !decision.admitted {
             self.count("no ceiling at the start");
-            let ending = self.ends(which, |ask, attempted| unused(ask, attempted));
+            let ending = self.ends(which, unused);
             self.queues[gateway].push(ending);
             return Ok(());
         }
@@ -218,7 +218,7 @@ impl World {
         let (id, gateway) = (self.flights[which].id, self.flights[which].gateway);
         self.count("left while waiting");
         self.note(|| format!("the caller of {id} leaves"));
-        let ending = self.ends(which, |ask, attempted| unused(ask, attempted));
+        let ending = self.ends(which, unused);
         self.queues[gateway].push(ending);
     }
 }

@@ -285,6 +285,9 @@ impl<'a> Reader<'a> {
 }
 
 #[cfg(test)]
+mod damaged;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

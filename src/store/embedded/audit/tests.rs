@@ -58,8 +58,10 @@ fn entry(journal: &Journal, number: u64) -> Entry {
 
 /// The balances that differ: owner, stored, recomputed.
 fn wrong(audit: &Audit) -> Vec<(&str, Option<u64>, u64)> {
-    let balance = |difference| if let &Difference::Balance(ref balance) = difference { Some(balance) } else { None };
-    let found = audit.differences.iter().filter_map(balance);
+    let found = audit.differences.iter().filter_map(|difference| match difference {
+        Difference::Balance(balance) => Some(balance),
+        _ => None,
+    });
     found.map(|found| (&*found.scope.owner, found.stored, found.recomputed)).collect()
 }
 
