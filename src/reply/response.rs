@@ -86,6 +86,11 @@ pub fn mark_provider(headers: &mut HeaderMap) {
     headers.insert(REFUSED_BY, HeaderValue::from_static("provider"));
 }
 
+/// Adds to a provider's refusal that trying again is of no use, unless it says itself what to do: the SDKs retry every 429 otherwise.
+pub fn advise_against_retry(headers: &mut HeaderMap) {
+    headers.entry(SHOULD_RETRY).or_insert(HeaderValue::from_static("false"));
+}
+
 /// When to come back, and whether an SDK should do so by itself.
 fn advise(headers: &mut HeaderMap, retry: Retry) {
     let mut come_back = |micros: u64| drop(headers.insert(standard::RETRY_AFTER, HeaderValue::from(seconds(micros).max(1))));

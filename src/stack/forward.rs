@@ -21,10 +21,13 @@ use http::header::CONTENT_TYPE;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tower::Service;
 
-/// The longest error body that is read before it is passed on, to see whether it names a field that we added.
+/// The longest error body that is read before it is passed on, to see what it is about.
 const ERROR_BODY: usize = 64 * 1024;
+/// How long a refusal waits for its own body, which normally comes with the headers.
+const ERROR_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Forwards calls to their upstreams.
 #[derive(Clone, Debug)]
@@ -69,7 +72,7 @@ async fn forward(mut call: Call, gateway: Arc<Gateway>) -> Result<Reply, Box<Rej
         Err(no_reply) => Err(no_reply),
     };
     match sent {
-        Ok((reply, hides_usage)) => Ok(pass_on(&call, reply, account, hides_usage, &gateway)),
+        Ok((reply, hides_usage)) => Ok(pass_on(&call, told_from_a_rate(&call, reply).await, account, hides_usage, &gateway)),
         Err(no_reply) => Err(give_up(no_reply, account).into()),
     }
 }
@@ -134,6 +137,19 @@ async fn without_usage(
         tracing::warn!(upstream = %upstream.name, "the upstream refuses stream_options; its streams are metered by our own count");
     }
     Ok((reply, false))
+}
+
+/// A quota that is used up has the status of a rate limit. Only the body tells them apart, and the SDKs do not look there.
+async fn told_from_a_rate(call: &Call, reply: ProviderReply) -> ProviderReply {
+    if reply.status() != StatusCode::TOO_MANY_REQUESTS {
+        return reply;
+    }
+    let (mut head, body) = reply.into_parts();
+    let (bytes, body) = peek(body, ERROR_BODY, ERROR_PATIENCE).await;
+    if error::read(call.who.api.dialect(), head.status.as_u16(), &bytes).is_used_up() {
+        reply::advise_against_retry(&mut head.headers);
+    }
+    http::Response::from_parts(head, body)
 }
 
 fn pass_on(call: &Call, reply: ProviderReply, account: Account, hides_usage: bool, gateway: &Gateway) -> Reply {

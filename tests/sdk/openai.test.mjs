@@ -136,3 +136,9 @@ test("a cut stream is an error and not a finished one", async () => {
   assert.equal(textOf(chunks), "Thank you for");
   assert.equal(calls.length, 1);
 });
+
+test("a used-up account of the provider is not asked again", async () => {
+  const { client, calls } = openai({ maxRetries: 2, headers: PLAIN });
+  await assert.rejects(client.chat.completions.create({ model: "fault-429-quota", messages }), OpenAI.RateLimitError);
+  assert.equal(calls.length, 1);
+});

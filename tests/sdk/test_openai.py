@@ -201,6 +201,18 @@ def test_the_providers_errors_keep_their_class(api, model, error, code, stream):
     assert api.calls == 1
 
 
+@pytest.mark.parametrize(
+    ("model", "calls", "least"),
+    [("fault-429-quota", 1, None), ("fault-400", 1, None), ("fault-429-retry-7", 3, 7), ("fault-503", 3, 0)],
+)
+def test_what_the_provider_refuses_is_retried_where_that_can_help(api, sleeps, model, calls, least):
+    client = api.openai(max_retries=2, headers=PLAIN)
+    with pytest.raises(openai.APIStatusError):
+        api.do(client.chat.completions.create(model=model, messages=HELLO))
+    assert api.calls == calls
+    assert len(sleeps) == calls - 1 and all(wait >= least for wait in sleeps), sleeps
+
+
 def test_an_error_in_the_middle_of_a_stream_is_raised_after_the_text(api):
     client = api.openai(max_retries=2, headers=PLAIN)
     chunks = []

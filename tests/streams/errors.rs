@@ -39,6 +39,25 @@ async fn an_error_passes_unchanged_and_costs_one_request() {
 }
 
 #[tokio::test]
+async fn a_quota_of_the_account_that_is_used_up_is_not_retried() {
+    let rig = Rig::new().await;
+    let quota = r#"{"error":{"message":"m","type":"insufficient_quota","param":null,"code":"insufficient_quota"}}"#;
+    let rate = r#"{"error":{"message":"m","type":"requests","param":null,"code":"rate_limit_exceeded"}}"#;
+    for (body, theirs, right) in [(quota, None, Some("false")), (quota, Some("true"), Some("true")), (rate, None, None)] {
+        let script = Script::json(429, body);
+        rig.bed.provider.script(match theirs {
+            Some(value) => script.header("x-should-retry", value),
+            None => script,
+        });
+        let mut reply = rig.post(ROUTES[0].path, ROUTES[0].request).send().await.expect("an answer");
+        let advice = reply.headers().get("x-should-retry").map(|value| value.to_str().expect("visible ASCII").to_owned());
+        assert_eq!((reply.status().as_u16(), advice.as_deref()), (429, right), "{body} {theirs:?}");
+        assert_eq!(read(&mut reply).await, (body.into(), true));
+        assert_eq!(rig.outcome().await, refunded("upstream_error"));
+    }
+}
+
+#[tokio::test]
 async fn an_error_as_a_stream_is_an_error() {
     let rig = Rig::new().await;
     let event = "data: {\"error\":{\"message\":\"m\"}}\n\n";

@@ -103,7 +103,7 @@ async fn terminated(grace: &str, opens: bool) -> ((String, bool), serde_json::Va
 
     let gate = Gate::new();
     provider.script(Script::sse().send(three()).until(&gate).send(rest()));
-    let _ = rustls::crypto::ring::default_provider().install_default(); // no bed has done it here
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder().no_proxy().build().expect("a client");
     let lines = || -> Vec<serde_json::Value> {
         let log = std::fs::read_to_string(&log).unwrap_or_default();

@@ -32,6 +32,23 @@ impl UpstreamError {
         let within = |param: &str| param.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']));
         self.param.as_deref().is_some_and(within) || self.message.as_deref().is_some_and(|message| has_word(message, field))
     }
+
+    /// Whether it says that a quota or the account's money is used up: a 429 that no wait of seconds cures.
+    #[must_use]
+    pub fn is_used_up(&self) -> bool {
+        const CODES: [&str; 9] = [
+            "insufficient_quota",
+            "billing_hard_limit_reached",
+            "credit_balance_exhausted",
+            "organization_spend_limit_exceeded",
+            "project_spend_limit_exceeded",
+            "organization_usage_limit_exceeded",
+            "enforced_spend_limit_reached",
+            "contract_spend_limit_reached",
+            "linked_organization_spend_limit_reached",
+        ];
+        [&self.code, &self.kind].into_iter().flatten().any(|word| CODES.contains(&word.as_str()))
+    }
 }
 
 /// Reads an error body. Never fails: what cannot be read is absent.
@@ -150,6 +167,30 @@ mod tests {
         assert_eq!(read(Dialect::OpenAi, 400, huge.as_bytes()).message, None);
         let deep = "[".repeat(100_000);
         assert_eq!(read(Dialect::OpenAi, 400, deep.as_bytes()).code, None);
+    }
+
+    #[test]
+    fn a_quota_that_is_used_up_is_told_from_a_rate() {
+        for (dialect, body, right) in [
+            (Dialect::OpenAi, r#"{"error":{"type":"insufficient_quota","code":"project_spend_limit_exceeded"}}"#, true),
+            (Dialect::OpenAi, r#"{"error":{"type":"insufficient_quota","code":"a_newer_one"}}"#, true),
+            (Dialect::OpenAi, r#"{"error":{"type":null,"code":"insufficient_quota"}}"#, true),
+            (Dialect::OpenAi, r#"{"error":{"type":"tokens","code":"rate_limit_exceeded"}}"#, false),
+            (Dialect::OpenAi, r#"{"error":{"type":"rate_limit_error","code":"slow_down"}}"#, false),
+            (
+                Dialect::Anthropic,
+                r#"{"type":"error","error":{"type":"rate_limit_error","details":{"error_code":"enforced_spend_limit_reached"}}}"#,
+                true,
+            ),
+            (
+                Dialect::Anthropic,
+                r#"{"type":"error","error":{"type":"rate_limit_error","details":{"error_code":"ramp_limit_exceeded"}}}"#,
+                false,
+            ),
+            (Dialect::Anthropic, "insufficient_quota", false),
+        ] {
+            assert_eq!(read(dialect, 429, body.as_bytes()).is_used_up(), right, "{body}");
+        }
     }
 
     #[test]
