@@ -68,7 +68,6 @@ pub(super) fn message(rejection: &Rejection) -> Cow<'_, str> {
 const fn forbidden(what: Forbidden) -> &'static str {
     match what {
         Forbidden::Plan => "This key may not set this plan in X-Customer-Plan.",
-        Forbidden::Priority => "This key may not ask for this priority in X-Priority.",
         Forbidden::Customer => "This key may not act for this customer.",
         Forbidden::UnknownCustomer => "This customer is not known here.",
         Forbidden::Network => "Calls from this network are not allowed.",

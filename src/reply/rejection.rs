@@ -122,8 +122,6 @@ pub enum Unauthenticated {
 pub enum Forbidden {
     /// Name this plan.
     Plan,
-    /// Ask for this priority.
-    Priority,
     /// Act for this customer.
     Customer,
     /// Be a customer that is not configured.

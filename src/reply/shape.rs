@@ -87,7 +87,6 @@ impl Rejection {
                 StatusCode::FORBIDDEN,
                 match what {
                     Forbidden::Plan => "plan_not_allowed",
-                    Forbidden::Priority => "priority_not_allowed",
                     Forbidden::Customer => "customer_not_allowed",
                     Forbidden::UnknownCustomer => "unknown_customer",
                     Forbidden::Network => "network_not_trusted",

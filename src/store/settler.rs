@@ -6,6 +6,8 @@
 
 use super::{Ledger, StoreError};
 use crate::limit::Settlement;
+use futures_util::FutureExt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -16,6 +18,8 @@ const BATCH: usize = 128;
 /// Between the first failure and the next attempt; doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// How often a batch at which the ledger panics is repeated.
+const MOST_PANICS: u32 = 3;
 
 /// Takes settlements and sees that the ledger gets every one of them.
 pub struct Settler {
@@ -137,10 +141,25 @@ async fn run(ledger: Arc<dyn Ledger>, mut settlements: mpsc::Receiver<Queued>, c
     }
 }
 
-/// Settles a batch, however long it takes.
+/// Settles a batch, however long it takes. A ledger that panics is a fault of ours that repeating does not cure: after a few times the
+/// batch is given up, loudly, so that it does not hold up everybody else's.
 async fn settle(ledger: &dyn Ledger, batch: &[Settlement], counters: &Counters) {
-    let mut pause = FIRST_PAUSE;
-    while let Err(error) = ledger.settle(batch, None).await {
+    let (mut pause, mut panics) = (FIRST_PAUSE, 0);
+    loop {
+        let settling = AssertUnwindSafe(async { ledger.settle(batch, None).await }).catch_unwind().await;
+        let error = match settling {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error,
+            Err(_) if panics == MOST_PANICS => {
+                let lost: Vec<_> = batch.iter().map(|settlement| settlement.reservation.to_string()).collect();
+                tracing::error!(?lost, "the ledger panics at these settlements; they are given up, and their holds stay");
+                return;
+            }
+            Err(_) => {
+                panics += 1;
+                StoreError::Failed("it panicked".into())
+            }
+        };
         if pause == FIRST_PAUSE {
             tracing::warn!(%error, settlements = batch.len(), "the store does not take settlements; they are kept and repeated");
         }

@@ -37,7 +37,6 @@ fn rejections() -> Vec<Rejection> {
         Rejection::Unauthenticated(Unauthenticated::Missing),
         Rejection::Unauthenticated(Unauthenticated::Unknown),
         Rejection::Forbidden(Forbidden::Plan),
-        Rejection::Forbidden(Forbidden::Priority),
         Rejection::Forbidden(Forbidden::Customer),
         Rejection::Forbidden(Forbidden::UnknownCustomer),
         Rejection::Forbidden(Forbidden::Network),
@@ -67,9 +66,7 @@ fn rejections() -> Vec<Rejection> {
 fn listed(rejection: &Rejection) {
     match rejection {
         Rejection::Unauthenticated(Unauthenticated::Missing | Unauthenticated::Unknown)
-        | Rejection::Forbidden(
-            Forbidden::Plan | Forbidden::Priority | Forbidden::Customer | Forbidden::UnknownCustomer | Forbidden::Network,
-        )
+        | Rejection::Forbidden(Forbidden::Plan | Forbidden::Customer | Forbidden::UnknownCustomer | Forbidden::Network)
         | Rejection::Upstream(UpstreamFault::Connect | UpstreamFault::Timeout | UpstreamFault::Broken)
         | Rejection::Limit(_)
         | Rejection::OutputFloor { .. }

@@ -493,11 +493,11 @@ fn what_is_wrong_with_a_request_is_said() {
             "The key is not one of this gateway's.",
         ),
         plain(
-            Rejection::Forbidden(Forbidden::Priority),
+            Rejection::Forbidden(Forbidden::Plan),
             DENIED,
-            "priority_not_allowed",
+            "plan_not_allowed",
             None,
-            "This key may not ask for this priority in X-Priority.",
+            "This key may not set this plan in X-Customer-Plan.",
         ),
         plain(
             Rejection::Body { code: "invalid_type", param: Some(Cow::Borrowed("n")), message: "`n` must be an integer.".into() },

@@ -11,6 +11,8 @@ pub struct Recorder {
     settled: Mutex<Vec<Settlement>>,
     batches: Mutex<Vec<usize>>,
     failures: AtomicU64,
+    /// A reservation at which it panics.
+    poison: Option<u128>,
 }
 
 impl Recorder {
@@ -26,6 +28,7 @@ impl Ledger for Recorder {
     }
 
     fn settle<'a>(&'a self, batch: &'a [Settlement], _: Option<Timestamp>) -> BoxFuture<'a, Result<(), StoreError>> {
+        assert!(!batch.iter().any(|settlement| Some(settlement.reservation.bits()) == self.poison), "poisoned");
         let failures = self.failures.load(Ordering::Relaxed);
         if failures > 0 {
             self.failures.store(failures - 1, Ordering::Relaxed);
@@ -114,4 +117,17 @@ async fn what_is_queued_is_settled_though_the_settler_is_gone() {
     second.settle(settlement(2));
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(ids(&ledger.take()), [1, 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ledger_that_panics_does_not_end_the_queue() {
+    let (settler, recorder) = recorded(Recorder { poison: Some(1), ..Recorder::default() }, 8);
+    settler.try_place().expect("room").settle(settlement(1));
+    while settler.status().outstanding > 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await; // paused time
+    }
+    assert_eq!(settler.status().retries, u64::from(MOST_PANICS), "it is tried again before it is given up");
+    settler.try_place().expect("room").settle(settlement(2));
+    assert_eq!(settler.drain(Duration::from_secs(1)).await, 0);
+    assert_eq!(ids(&recorder.take()), [2]);
 }
