@@ -32,7 +32,7 @@ pub(super) fn message(rejection: &Rejection) -> Cow<'_, str> {
         }
         Rejection::InvalidHeader { name, problem } => format!("{name} {problem}.").into(),
         Rejection::Unauthenticated(Unauthenticated::Missing) => {
-            "The request has no key; send a gateway key as \"Authorization: Bearer KEY\" or in the header x-api-key.".into()
+            "The request has no key; send one as \"Authorization: Bearer KEY\" or in the header x-api-key.".into()
         }
         Rejection::Unauthenticated(Unauthenticated::Unknown) => "The key is not one of this gateway's.".into(),
         Rejection::Forbidden(what) => forbidden(*what).into(),

@@ -122,10 +122,19 @@ impl Client {
             // 101: nobody asked for another protocol, so what follows is no answer to anything.
             Ok(Ok(reply)) if reply.status().is_informational() => Err(NoReply::Broken),
             Ok(Ok(reply)) => Ok(reply.into()),
-            Ok(Err(error)) if error.is_connect() => Err(NoReply::Connect),
-            Ok(Err(error)) if error.is_timeout() => Err(NoReply::Timeout),
-            Ok(Err(_)) => Err(NoReply::Broken),
-            Err(_) => Err(NoReply::Timeout),
+            Ok(Err(error)) => {
+                let no_reply = match () {
+                    () if error.is_connect() => NoReply::Connect,
+                    () if error.is_timeout() => NoReply::Timeout,
+                    () => NoReply::Broken,
+                };
+                warn(upstream, no_reply, &causes(&error.without_url()));
+                Err(no_reply)
+            }
+            Err(_) => {
+                warn(upstream, NoReply::Timeout, "no first byte within first_byte_timeout");
+                Err(NoReply::Timeout)
+            }
         }
     }
 
@@ -165,6 +174,23 @@ impl Client {
             }
         }
     }
+}
+
+/// Says why a provider gave no reply; the client of the request learns only that it did not.
+fn warn(upstream: &Upstream, no_reply: NoReply, reason: &str) {
+    tracing::warn!(upstream = %upstream.name, base_url = %upstream.base_url, result = no_reply.as_str(), reason, "no reply from the provider");
+}
+
+/// An error with everything that caused it, outermost first.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        cause = inner.source();
+    }
+    text
 }
 
 const fn settings(upstream: &Upstream) -> (Duration, Duration) {

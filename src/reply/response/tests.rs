@@ -483,7 +483,7 @@ fn what_is_wrong_with_a_request_is_said() {
             AUTH,
             "invalid_api_key",
             None,
-            "The request has no key; send a gateway key as \"Authorization: Bearer KEY\" or in the header x-api-key.",
+            "The request has no key; send one as \"Authorization: Bearer KEY\" or in the header x-api-key.",
         ),
         plain(
             Rejection::Unauthenticated(Unauthenticated::Unknown),
