@@ -44,8 +44,12 @@ impl Running {
     #[must_use]
     pub fn renewals(&self, lease: Duration) -> Vec<Renewal> {
         let lease = u64::try_from(lease.as_micros()).unwrap_or(u64::MAX);
-        let renewal =
-            |(id, customer): (&ReservationId, &ScopeKey)| Renewal { reservation: *id, customer: customer.clone(), lease, metered: 0 };
+        let renewal = |(id, customer): (&ReservationId, &ScopeKey)| Renewal {
+            reservation: *id,
+            customer: customer.clone(),
+            lease,
+            metered: 0,
+        };
         self.0.lock().iter().map(renewal).collect()
     }
 }
@@ -116,3 +120,6 @@ fn unless_away(error: &StoreError, what: &str) {
         tracing::warn!(%error, "{what}");
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -101,7 +101,12 @@ impl Settler {
 
     fn track(&self, place: mpsc::OwnedPermit<Queued>) -> SettlePlace {
         self.counters.outstanding.send_modify(|n| *n += 1);
-        SettlePlace { place, outstanding: Outstanding(Arc::clone(&self.counters)), running: Arc::clone(&self.running), held: None }
+        SettlePlace {
+            place,
+            outstanding: Outstanding(Arc::clone(&self.counters)),
+            running: Arc::clone(&self.running),
+            held: None,
+        }
     }
 
     /// The reservations that hold something: no more than there are places.

@@ -85,7 +85,7 @@ fn check(rows: Vec<Row>) {
             // Each format has its own place for what it has no member for.
             let mut error = match dialect {
                 Dialect::OpenAi => json!({ "code": row.code, "param": row.param, "request_id": id }),
-                Dialect::Anthropic if row.param.is_null() => json!({ "details": { "error_code": row.code } }),
+                Dialect::Anthropic if row.param.is_none() => json!({ "details": { "error_code": row.code } }),
                 Dialect::Anthropic => json!({ "details": { "error_code": row.code, "param": row.param } }),
             };
             error["type"] = kind.into();
