@@ -23,6 +23,12 @@ async fn stands(ledger: &RedisLedger, customer: &str) -> (u64, u64) {
     (balances[0].spent, balances[0].held)
 }
 
+/// Waits until the provider has seen so many requests.
+async fn seen(provider: &Provider, count: usize) {
+    let waiting = provider.wait_until(|seen| seen.len() == count);
+    tokio::time::timeout(RECOVERY, waiting).await.unwrap_or_else(|_| panic!("not {count} but {:?}", provider.log()));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_holds_of_a_killed_gateway_are_booked_after_the_lease_and_those_of_another_stand() {
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -51,14 +57,17 @@ async fn the_holds_of_a_killed_gateway_are_booked_after_the_lease_and_those_of_a
         for (i, customer) in ["tight", "idle"].into_iter().enumerate() {
             provider.script(Script::sse().send(chunk).until(&never));
             let request = killed.request(customer, r#","stream":true"#);
-            // It breaks off when the gateway dies.
-            drop(tokio::spawn(async move { drop(request.send().await.expect("an answer").bytes().await) }));
-            provider.wait_until(|seen| seen.len() == i + 1).await;
+            drop(tokio::spawn(async move {
+                let reply = request.send().await.expect("an answer");
+                assert_eq!(reply.status(), 200);
+                drop(reply.bytes().await); // it breaks off when the gateway dies
+            }));
+            seen(&provider, i + 1).await;
         }
         let gate = Gate::new();
         provider.script(held(&gate));
         let survivor = tokio::spawn(alive.ask_as("survivor", ""));
-        provider.wait_until(|seen| seen.len() == 3).await;
+        seen(&provider, 3).await;
 
         let (_, tight) = stands(&ledger, "tight").await;
         let (_, idle) = stands(&ledger, "idle").await;

@@ -46,11 +46,12 @@ impl Process {
         let deadline = Instant::now() + 2 * RECOVERY;
         loop {
             let reply = self.client.get(format!("{}{path}", self.url)).send().await;
-            let body = match reply {
-                Ok(reply) => reply.text().await.unwrap_or_default(),
-                Err(error) => error.to_string(),
+            // An error names the address, and with it the path.
+            let (answered, body) = match reply {
+                Ok(reply) => (true, reply.text().await.unwrap_or_default()),
+                Err(error) => (false, error.to_string()),
             };
-            if body.contains(text) {
+            if answered && body.contains(text) {
                 return;
             }
             assert!(Instant::now() < deadline, "{path} never said {text:?}, but\n{body}");
