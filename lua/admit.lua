@@ -1,8 +1,9 @@
 -- Decides all claims of a request in one step: read all, check all, write all or (almost) nothing. The twin of limit/decide.rs.
 --
 -- KEYS   1     holds of the customer (hash: reservation -> hold record)
---        2..   the hashes the claims live in: first those tagged with the customer, then the shared ones
--- ARGV   now in microseconds (0: this server's time), reservation id, lease in microseconds,
+--        2     customers with holds (sorted set: customer -> earliest deadline of a hold, or before it)
+--        3..   the hashes the claims live in: first those tagged with the customer, then the shared ones
+-- ARGV   now in microseconds (0: this server's time), reservation id, customer, lease in microseconds,
 --        elastic claim: fixed, per token (pico-dollars; 0: not elastic), wanted, floor (output caps),
 --        number of claims, then for each:
 --          key index, limit, measure ('m' message, '$' money, '-' other), ceiling ('1' or '0'), amount, max_wait in microseconds,
@@ -10,7 +11,8 @@
 -- Reply  integers: now, admitted (1 or 0), start_in in microseconds, granted output cap (-1: as wanted), then for each claim:
 --          outcome, its wait in microseconds, used, held, remaining, reset_in in microseconds, booked
 --
--- Hold record: <deadline>|<key> <limit> <period start> <amount>|...   one part per budget: all a sweeper needs to book it.
+-- Hold record: <deadline>|<key> <limit> <period start> <amount>|...   one part per budget: all that sweep.lua needs to book it.
+-- Between deadline and parts renew.lua adds a space and the nano-dollars metered so far, where it knows them.
 -- A reservation that claims no budget leaves none: there would be nothing to book.
 
 local DEFER_ABOVE = 1000000             -- whoever waits longer for its own limits claims the ceiling at its start time
@@ -18,7 +20,7 @@ local DEFER_ABOVE = 1000000             -- whoever waits longer for its own limi
 -- read all
 
 local now = clock(number())
-local reservation = text()
+local reservation, customer = text(), text()
 local lease = number()
 local elastic = {}
 elastic.fixed, elastic.per_token, elastic.wanted, elastic.floor = number(), number(), number(), number()
@@ -33,6 +35,7 @@ for i = 1, number() do
 end
 local states = read_states(claims)
 local hold = budgets > 0 and read('HGET', KEYS[1], reservation)
+local indexed = budgets > 0 and read('ZSCORE', KEYS[2], customer)
 
 -- check all
 
@@ -118,6 +121,7 @@ if #held > 0 then
   replace_foreign(KEYS[1])
   redis.call('HSET', KEYS[1], reservation, format('%.0f', deadline) .. (before or '') .. concat(held))
   keep(KEYS[1], ceil(lease / 1000) + 2 * DAY_MS)
+  index_hold(KEYS[2], customer, indexed, deadline, now)
 end
 
 -- reply

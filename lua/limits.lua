@@ -1,5 +1,5 @@
--- What admit.lua and settle.lua share: reading arguments, keys and states, and the arithmetic of the three kinds of limit.
--- Each of the two scripts is loaded with this file in front of it.
+-- What admit.lua, settle.lua, renew.lua and sweep.lua share: reading arguments, keys and states, and the arithmetic of the three kinds
+-- of limit. Each of these scripts is loaded with this file in front of it.
 --
 -- Every number is an integer that a double holds exactly (up to 2^53); the gateway clamps what it sends. Beside each product or
 -- quotient stands why it stays exact. For quotients of such integers floor(a / b) and ceil(a / b) are right: a quotient that is no
@@ -21,6 +21,9 @@ local SPAN = 60                         -- seconds a slot stays in a window's su
 local YEAR = 31536000000000             -- microseconds until a bucket that never refills is called full
 local HOUR_MS, DAY_MS = 3600000, 86400000
 local SLACK_MS = 600000                 -- granted on top of a needed time to live, so that not every call must prolong it
+
+-- A part of a hold record or of a tombstone: key, limit, period start, amount.
+local PART = '|(tg1:%S+) (%S+) (%d+) (%d+)'
 
 local FITS, STARTS, REFUSED, IN_FLIGHT, EXHAUSTED, NEVER, DEFERRED = 0, 1, 2, 3, 4, 5, 6
 
@@ -104,6 +107,14 @@ local function keep(key, need)
   if redis.call('PTTL', key) < need then
     redis.call('PEXPIRE', key, format('%.0f', need + SLACK_MS))
   end
+end
+
+-- Sees that a sweeper looks at the customer no later than at `deadline`; `indexed` is when it would look anyway.
+local function index_hold(key, customer, indexed, deadline, now)
+  if indexed and tonumber(indexed) <= deadline then return end
+  replace_foreign(key)
+  redis.call('ZADD', key, format('%.0f', deadline), customer)
+  keep(key, max(ceil((deadline - now) / 1000), 0) + 2 * DAY_MS)
 end
 
 -- Writes the states of these claims, in order, so that of two for one limit the last one stays.
@@ -322,7 +333,8 @@ function Budget:period(now)
   return b[3], b[4]
 end
 
-function Budget:open(raw, now)
+-- The periods as they were stored.
+function Budget:recall(raw)
   local n = { 0, 0, 0, 0, 0, 0 }
   if raw then
     local stored = { match(raw, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$') }
@@ -334,6 +346,10 @@ function Budget:open(raw, now)
   end
   self.current = { start = n[1], spent = n[2], held = n[3] }
   self.previous = { start = n[4], spent = n[5], held = n[6] }
+end
+
+function Budget:open(raw, now)
+  self:recall(raw)
   local start = self:period(now)
   if start > self.current.start then        -- time that runs back stays in the newer period
     self.previous = self.current
@@ -353,14 +369,16 @@ function Budget:take(amount)
   self.current.held = min(self.current.held + amount, EXACT)
 end
 
-function Budget:settle(start, held, actual)
+-- Books `actual` in place of `held`, or of the `booked` that a sweeper put in its place. Whether the period is still known.
+function Budget:settle(start, held, actual, booked)
   for _, period in ipairs({ self.current, self.previous }) do
     if period.start == start then
       period.held = max(period.held - held, 0)
-      period.spent = min(period.spent + actual, EXACT)
-      return
+      period.spent = min(max(period.spent - booked, 0) + actual, EXACT)
+      return true
     end
   end
+  return false
 end
 
 function Budget:stands(now)

@@ -4,6 +4,8 @@
 #[path = "support/bed.rs"]
 #[expect(dead_code, reason = "the bed serves several tests; none uses all of it")]
 mod bed;
+#[path = "outage/killed.rs"]
+mod killed;
 #[path = "support/mortal_redis.rs"]
 mod mortal_redis;
 #[path = "outage/process.rs"]

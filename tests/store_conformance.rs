@@ -11,6 +11,8 @@ mod budgets;
 mod elastic;
 #[path = "store_conformance/fixture.rs"]
 mod fixture;
+#[path = "store_conformance/leases.rs"]
+mod leases;
 #[path = "store_conformance/model.rs"]
 mod model;
 #[path = "store_conformance/races.rs"]

@@ -38,7 +38,7 @@ pub fn run(config: Option<&Path>, data: Option<PathBuf>) -> ExitCode {
 fn configured(config: Option<&Path>) -> Result<PathBuf, ExitCode> {
     match Policy::load(config, &Env::of_process()) {
         Ok((policy, _)) => match policy.store {
-            StoreKind::Embedded { path } => Ok(path),
+            StoreKind::Embedded { path, .. } => Ok(path),
             StoreKind::Redis { .. } => {
                 Err(super::fail("the configured store is Redis; the audit reads the journal of an embedded store", BAD_CONFIG))
             }

@@ -61,7 +61,7 @@ fn summary(policy: &Policy, out: &mut impl Write) -> io::Result<()> {
         Auth::Keys { apps } => counted(apps.len(), "gateway key"),
     };
     let store = match &policy.store {
-        StoreKind::Embedded { path } => format!("embedded, in {}", path.display()),
+        StoreKind::Embedded { path, .. } => format!("embedded, in {}", path.display()),
         StoreKind::Redis { .. } => "redis, one server".to_owned(),
     };
     writeln!(out, "\nlisten  {}\nauth    {auth}\nstore   {store}", policy.server.listen)?;

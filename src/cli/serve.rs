@@ -5,7 +5,7 @@ use crate::config::policy::StoreKind;
 use crate::config::{Env, Policy};
 use crate::server::Server;
 use crate::stack::Gateway;
-use crate::store::embedded::{EmbeddedLedger, LostHold};
+use crate::store::embedded::EmbeddedLedger;
 use crate::store::outage::Guarded;
 use crate::store::redis::RedisLedger;
 use crate::store::{Ledger, StoreError};
@@ -60,10 +60,10 @@ async fn serve(policy: Policy) -> Result<(), String> {
 /// error: requests are refused until it is there.
 pub async fn open(store: &StoreKind, clock: Arc<SystemClock>) -> Result<Arc<dyn Ledger>, StoreError> {
     Ok(match store {
-        StoreKind::Embedded { path } => Arc::new(EmbeddedLedger::open(path, clock, LostHold::Charge)?),
-        StoreKind::Redis { urls, deadline, outage } => {
+        StoreKind::Embedded { path, lost_hold } => Arc::new(EmbeddedLedger::open(path, clock, *lost_hold)?),
+        StoreKind::Redis { urls, deadline, lost_hold, outage, lease: _ } => {
             let urls: Vec<&str> = urls.iter().map(crate::config::policy::Secret::expose).collect();
-            let redis = Arc::new(RedisLedger::connect(&urls, *deadline)?);
+            let redis = Arc::new(RedisLedger::connect(&urls, *deadline)?.with_lost_hold(*lost_hold));
             Arc::new(Guarded::new(redis, outage.clone(), clock)?)
         }
     })

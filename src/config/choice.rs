@@ -1,7 +1,7 @@
 //! Settings that are one of some words.
 
 use super::node::Node;
-use super::policy::{BodySource, Counts, Step, Unpriced};
+use super::policy::{BodySource, Counts, LostHold, Step, Unpriced};
 use super::problem::{Findings, Place, suggestion};
 use super::read::{Read, text};
 use crate::domain::Priority;
@@ -38,6 +38,7 @@ choices! {
     Counts: "reserved" = Self::Reserved, "input_output" = Self::InputOutput, "actual" = Self::Actual;
     Window: "bucket" = Self::Bucket, "sliding" = Self::Sliding;
     AuthMode: "passthrough" = Self::Passthrough, "keys" = Self::Keys;
+    LostHold: "charge" = Self::Charge, "release" = Self::Release;
     Store: "embedded" = Self::Embedded, "redis" = Self::Redis;
     UnknownCustomers: "default_plan" = Self::DefaultPlan, "refuse" = Self::Refuse;
     OnAbort: "cancel" = Self::Cancel, "drain" = Self::Drain;

@@ -155,6 +155,8 @@ pub enum StoreKind {
     Embedded {
         /// The directory.
         path: PathBuf,
+        /// What becomes of the holds of a process that died.
+        lost_hold: LostHold,
     },
     /// Redis: one server, or several addresses of a cluster.
     Redis {
@@ -162,9 +164,38 @@ pub enum StoreKind {
         urls: Vec<Secret>,
         /// Deadline of one store call.
         deadline: Duration,
+        /// How long a hold stands that is not renewed.
+        lease: Duration,
+        /// What becomes of the holds of a gateway that died.
+        lost_hold: LostHold,
         /// `outage`, `journal` and `journal_max`: what happens while it is away.
         outage: Outage,
     },
+}
+
+impl StoreKind {
+    /// How long a hold stands without being renewed, unless configured.
+    pub const LEASE: Duration = Duration::from_secs(120);
+
+    /// How long a hold stands without being renewed.
+    #[must_use]
+    pub const fn lease(&self) -> Duration {
+        match self {
+            Self::Embedded { .. } => Self::LEASE,
+            Self::Redis { lease, .. } => *lease,
+        }
+    }
+}
+
+/// What happens to money held by requests whose process died: nobody knows what they used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LostHold {
+    /// The hold is charged: no dollar over the cap, whatever happened. Of a stream on Redis only as much as it can have used, as far as
+    /// that is known.
+    #[default]
+    Charge,
+    /// The whole hold is given back.
+    Release,
 }
 
 /// `[store] outage`, and the journal: what happens while Redis is away.

@@ -40,7 +40,7 @@ fn nothing_configured_serves_on_loopback_with_the_shipped_plans() {
     let policy = Policy::builtin();
     assert_eq!(policy.server.listen.to_string(), "127.0.0.1:8080");
     assert!(matches!(&policy.auth, Auth::Passthrough { trusted } if trusted.is_empty()));
-    assert!(matches!(&policy.store, StoreKind::Embedded { path } if path.ends_with("tollgate-data")));
+    assert!(matches!(&policy.store, StoreKind::Embedded { path, .. } if path.ends_with("tollgate-data")));
     let individual = &policy.identity.default_plan;
     assert_eq!(&*individual.name, "individual");
     assert_eq!(individual.limits.messages, Some(bucket(LimitName::Messages, Measure::Message, Bucket::new(10, 5, MINUTE))));

@@ -20,9 +20,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tower::{Layer, Service};
 
-/// A hold that is not renewed for this long belongs to a gateway that died, microseconds. Longer than any reply may stay silent.
-const LEASE: u64 = 15 * 60 * 1_000_000;
-
 /// Admits for whatever it wraps.
 #[derive(Clone, Debug)]
 pub struct AdmitLayer(pub Arc<Gateway>);
@@ -88,7 +85,7 @@ async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<
         customer: call.who.customer.scope.clone(),
         claims: std::mem::take(&mut call.who.claims),
         elastic,
-        lease: LEASE,
+        lease: u64::try_from(gateway.lease.as_micros()).unwrap_or(u64::MAX),
     };
     let asked_at = gateway.clock.now();
     let (admission, decision, place) = ask(gateway, admission, place).await?;

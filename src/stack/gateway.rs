@@ -7,12 +7,14 @@ use crate::config::Policy;
 use crate::domain::{Boundaries, Clock, Period, ReservationId, Timestamp, Zone};
 use crate::estimate::Estimator;
 use crate::store::Ledger;
+use crate::store::leases::Keeper;
 use crate::store::settler::Settler;
 use crate::telemetry::Metrics;
 use crate::upstream::{Client, Tasks};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Semaphore;
 
 /// Prompts counted off the async threads at once: few, so that long prompts never take the cores from short ones.
@@ -28,6 +30,8 @@ pub struct Gateway {
     pub ledger: Arc<dyn Ledger>,
     /// The queue of settlements.
     pub settler: Settler,
+    /// How long a hold stands without being renewed.
+    pub lease: Duration,
     /// Counts prompts.
     pub estimator: Arc<Estimator>,
     /// Expects outputs.
@@ -47,6 +51,8 @@ pub struct Gateway {
     /// Bounds the prompts counted off the async threads.
     pub long_counts: Arc<Semaphore>,
     calendar: Mutex<Calendar>,
+    /// Renews the holds of this gateway and books those of dead ones.
+    _keeper: Keeper,
 }
 
 impl std::fmt::Debug for Gateway {
@@ -56,7 +62,7 @@ impl std::fmt::Debug for Gateway {
 }
 
 impl Gateway {
-    /// A gateway over these books. Must be called inside a tokio runtime: it starts the settlement worker.
+    /// A gateway over these books. Must be called inside a tokio runtime: it starts the tasks that settle, renew and sweep.
     ///
     /// # Errors
     /// When the HTTP client cannot be built.
@@ -68,8 +74,12 @@ impl Gateway {
         let client = Client::new(&policy)?;
         let concurrency = &policy.concurrency;
         let places = concurrency.slots + concurrency.queue + SPARE_SETTLEMENTS;
+        let lease = policy.store.lease();
+        let settler = Settler::start(ledger.clone(), places);
         Ok(Arc::new(Self {
-            settler: Settler::start(ledger.clone(), places),
+            _keeper: Keeper::start(&ledger, settler.running(), lease),
+            settler,
+            lease,
             estimator: Arc::new(Estimator::new(REMEMBERED_PIECES)),
             expected: Expected::default(),
             client,

@@ -1,12 +1,13 @@
 //! Where the books are kept: one trait per concern, each with an embedded and a Redis implementation.
 
 pub mod embedded;
+pub mod leases;
 pub mod outage;
 pub mod redis;
 pub mod reservation;
 pub mod settler;
 
-use crate::domain::{NanoUsd, Timestamp};
+use crate::domain::{NanoUsd, ReservationId, Timestamp};
 use crate::limit::{Admission, Decision, LimitName, ScopeKey, Settlement};
 use futures_util::future::BoxFuture;
 
@@ -40,10 +41,45 @@ pub trait Ledger: Send + Sync + 'static {
     /// [`StoreError`] when it does not.
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 
+    /// Prolongs the leases of reservations in flight. One whose hold is not there (any more) is passed over: it is settled, or was booked
+    /// for lost, which its settlement will correct.
+    ///
+    /// Does nothing where holds have no leases: the embedded store knows at its next start that all holds it finds are lost.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store could not be asked; the holds stand until their leases end.
+    fn renew<'a>(&'a self, batch: &'a [Renewal], now: Option<Timestamp>) -> BoxFuture<'a, Result<(), StoreError>> {
+        let _ = (batch, now);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Books holds whose lease is over, whosever they were, and gives how many. Does nothing where holds have no leases.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store could not be asked; what is left is booked the next time.
+    fn sweep(&self, now: Option<Timestamp>) -> BoxFuture<'_, Result<usize, StoreError>> {
+        let _ = now;
+        Box::pin(std::future::ready(Ok(0)))
+    }
+
     /// How it stands, if it goes on alone while its store is away (see [`outage`]); `None` if it never does.
     fn standing(&self) -> Option<outage::Status> {
         None
     }
+}
+
+/// A sign of life of one reservation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Renewal {
+    /// Which.
+    pub reservation: ReservationId,
+    /// The customer it is kept with.
+    pub customer: ScopeKey,
+    /// Microseconds from now until it is taken for lost unless it is renewed again.
+    pub lease: u64,
+    /// Nano-dollars that its request has used so far; zero where that is not known, or the request is younger than the time between two
+    /// renewals.
+    pub metered: u64,
 }
 
 /// One budget or quota of a scope, as it stands in one period.

@@ -55,8 +55,9 @@ impl Reservation {
         claims: &[Claim],
         elastic: Option<&Elastic>,
         decision: &Decision,
-        place: SettlePlace,
+        mut place: SettlePlace,
     ) -> Self {
+        place.hold(id, &customer);
         let lines = Line::taken(claims, elastic, decision);
         Self { settlement: Settlement { reservation: id, customer, lines }, attempted: false, place: Some(place) }
     }

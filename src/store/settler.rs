@@ -4,8 +4,10 @@
 //! because places are. Settlements go to the ledger in the order in which they ended, many at once; when the ledger fails they are kept
 //! and repeated, which is safe because a settlement is an upsert.
 
+use super::leases::{Held, Running};
 use super::{Ledger, StoreError};
-use crate::limit::Settlement;
+use crate::domain::ReservationId;
+use crate::limit::{ScopeKey, Settlement};
 use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -25,12 +27,15 @@ const MOST_PANICS: u32 = 3;
 pub struct Settler {
     queue: mpsc::Sender<Queued>,
     counters: Arc<Counters>,
+    running: Arc<Running>,
 }
 
 /// A place in the queue. Dropped unused it is given back.
 pub struct SettlePlace {
     place: mpsc::OwnedPermit<Queued>,
     outstanding: Outstanding,
+    running: Arc<Running>,
+    held: Option<Held>,
 }
 
 /// What the queue has done so far.
@@ -63,6 +68,8 @@ struct Queued {
     settlement: Settlement,
     /// Ends with the queued settlement.
     outstanding: Outstanding,
+    /// Renewed until the settlement is in the ledger.
+    held: Option<Held>,
 }
 
 // === impl Settler ===
@@ -76,7 +83,7 @@ impl Settler {
         let counters =
             Arc::new(Counters { outstanding: watch::Sender::new(0), settled: AtomicU64::new(0), retries: AtomicU64::new(0) });
         tokio::spawn(run(ledger, settlements, Arc::clone(&counters)));
-        Self { queue, counters }
+        Self { queue, counters, running: Arc::default() }
     }
 
     /// Takes a place, waiting for one if need be.
@@ -98,7 +105,18 @@ impl Settler {
 
     fn track(&self, place: mpsc::OwnedPermit<Queued>) -> SettlePlace {
         self.counters.outstanding.send_modify(|n| *n += 1);
-        SettlePlace { place, outstanding: Outstanding(Arc::clone(&self.counters)) }
+        SettlePlace {
+            place,
+            outstanding: Outstanding(Arc::clone(&self.counters)),
+            running: Arc::clone(&self.running),
+            held: None,
+        }
+    }
+
+    /// The reservations that hold something: no more than there are places.
+    #[must_use]
+    pub fn running(&self) -> Arc<Running> {
+        Arc::clone(&self.running)
     }
 
     /// Waits until every place taken is settled or given back, at most `deadline`. Gives how many are left.
@@ -124,17 +142,22 @@ impl Settler {
 // === impl SettlePlace ===
 
 impl SettlePlace {
+    /// Says which reservation it is taken for: its hold is renewed until its settlement is in the ledger.
+    pub fn hold(&mut self, reservation: ReservationId, customer: &ScopeKey) {
+        self.held = Some(self.running.hold(reservation, customer));
+    }
+
     /// Hands a settlement over. Never waits.
     pub fn settle(self, settlement: Settlement) {
-        let Self { place, outstanding } = self;
-        place.send(Queued { settlement, outstanding });
+        let Self { place, outstanding, held, running: _ } = self;
+        place.send(Queued { settlement, outstanding, held });
     }
 }
 
 async fn run(ledger: Arc<dyn Ledger>, mut settlements: mpsc::Receiver<Queued>, counters: Arc<Counters>) {
     let mut queued = Vec::with_capacity(BATCH);
     while settlements.recv_many(&mut queued, BATCH).await > 0 {
-        let (batch, outstanding): (Vec<_>, Vec<_>) = queued.drain(..).map(|q| (q.settlement, q.outstanding)).unzip();
+        let (batch, outstanding): (Vec<_>, Vec<_>) = queued.drain(..).map(|q| (q.settlement, (q.outstanding, q.held))).unzip();
         settle(&*ledger, &batch, &counters).await;
         counters.settled.fetch_add(batch.len() as u64, Ordering::Relaxed);
         drop(outstanding);

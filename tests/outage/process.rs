@@ -14,14 +14,15 @@ use tollgate::limit::{Scope, ScopeKey};
 use tollgate::store::Ledger;
 use tollgate::store::redis::RedisLedger;
 
-struct Process {
+/// A running gateway, ended when it is dropped.
+pub struct Process {
     child: Child,
     url: String,
     client: reqwest::Client,
 }
 
 impl Process {
-    async fn start(directory: &Path, config: &str) -> Self {
+    pub async fn start(directory: &Path, config: &str) -> Self {
         let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port();
         let file = directory.join("tollgate.toml");
         std::fs::write(&file, config).expect("writable");
@@ -45,11 +46,12 @@ impl Process {
         let deadline = Instant::now() + 2 * RECOVERY;
         loop {
             let reply = self.client.get(format!("{}{path}", self.url)).send().await;
-            let body = match reply {
-                Ok(reply) => reply.text().await.unwrap_or_default(),
-                Err(error) => error.to_string(),
+            // An error names the address, and with it the path.
+            let (answered, body) = match reply {
+                Ok(reply) => (true, reply.text().await.unwrap_or_default()),
+                Err(error) => (false, error.to_string()),
             };
-            if body.contains(text) {
+            if answered && body.contains(text) {
                 return;
             }
             assert!(Instant::now() < deadline, "{path} never said {text:?}, but\n{body}");
@@ -57,11 +59,21 @@ impl Process {
         }
     }
 
-    fn ask(&self) -> impl Future<Output = u16> + Send + 'static {
-        let body = r#"{"model":"m-small","messages":[{"role":"user","content":"hi"}]}"#;
+    /// A chat of this customer; `more` are further members, with a leading comma.
+    pub fn request(&self, customer: &str, more: &str) -> reqwest::RequestBuilder {
+        let body = format!(r#"{{"model":"m-small","messages":[{{"role":"user","content":"hi"}}]{more}}}"#);
         let request = self.client.post(format!("{}/v1/chat/completions", self.url)).body(body);
         let request = request.header("authorization", "Bearer sk-test").header("content-type", "application/json");
-        let request = request.header("x-customer-id", "a");
+        request.header("x-customer-id", customer)
+    }
+
+    fn ask(&self) -> impl Future<Output = u16> + Send + 'static {
+        self.ask_as("a", "")
+    }
+
+    /// The status of such a chat, once all of it has come.
+    pub fn ask_as(&self, customer: &str, more: &str) -> impl Future<Output = u16> + Send + 'static + use<> {
+        let request = self.request(customer, more);
         async move {
             let reply = request.send().await.expect("an answer");
             let status = reply.status().as_u16();
@@ -70,7 +82,8 @@ impl Process {
         }
     }
 
-    fn signal(&self, signal: &str) {
+    /// `kill` with this signal.
+    pub fn signal(&self, signal: &str) {
         let status = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
         assert!(status.is_ok_and(|status| status.success()));
     }

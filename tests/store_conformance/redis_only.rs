@@ -65,7 +65,7 @@ async fn flushed_scripts_come_back_without_a_failure_or_a_stampede() {
         for task in tasks {
             assert!(task.await.expect("no panic").expect("the store answers").admitted, "round {round}");
         }
-        assert_eq!(calls(&mut connection, "script|load") - loads, 2, "each script once");
+        assert_eq!(calls(&mut connection, "script|load") - loads, 4, "each script once");
     }
     assert_eq!(store.remaining(0, &per_minute(LimitName::Rpm, 300, 0)).await, 0, "one consumption each");
     let asked = store.ask(0, vec![dollars(DOLLAR, 500)]).await;
@@ -110,7 +110,7 @@ async fn everything_expires_and_is_tagged() {
             "rates" if key.contains("slow") => 10..11,
             "rates" => 1..2,
             "budgets" => 60..61, // midnight and two days
-            "holds" => 48..49,
+            "holds" | "leases" => 48..49,
             _ => 2..3,
         };
         assert!(right.contains(&hours), "{key} lives {hours} h");
@@ -193,7 +193,7 @@ async fn keys_of_another_type_hurt_one_customer_once() {
     let server = RedisServer::start();
     let store = on(&server).await;
     let mut connection = server.connection();
-    for shelf in ["rates", "budgets", "holds", "ends0", "ends1"] {
+    for shelf in ["rates", "budgets", "holds", "lost", "ends0", "ends1"] {
         let _: () = connection.set(format!("tg1:{{c:c}}:{shelf}"), "x").expect("SET");
     }
     let refused = store.ask(0, vec![rpm(61)]).await;

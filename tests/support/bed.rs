@@ -16,7 +16,7 @@ use tollgate::limit::{Admission, Decision, LimitName, Scope, ScopeKey, Settlemen
 use tollgate::server::Server;
 use tollgate::stack::Gateway;
 use tollgate::store::embedded::EmbeddedLedger;
-use tollgate::store::{Balance, Ledger, StoreError};
+use tollgate::store::{Balance, Ledger, Renewal, StoreError};
 use tollgate::telemetry::SystemClock;
 
 /// The prices and the customer of the cases: `m-big`, `m-small`, `emb`, `c-big`; customer `t` with RPM 60, TPM 10,000, $1 a day, 1,000 output tokens, 4 at
@@ -234,6 +234,14 @@ impl Ledger for Counting {
 
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         self.inner.ping()
+    }
+
+    fn renew<'a>(&'a self, batch: &'a [Renewal], now: Option<Timestamp>) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.inner.renew(batch, now)
+    }
+
+    fn sweep(&self, now: Option<Timestamp>) -> BoxFuture<'_, Result<usize, StoreError>> {
+        self.inner.sweep(now)
     }
 
     fn standing(&self) -> Option<tollgate::store::outage::Status> {

@@ -3,7 +3,7 @@
 use super::Compiler;
 use crate::config::choice;
 use crate::config::file::{self, File};
-use crate::config::policy::{Concurrency, Outage, Server, StoreKind, Unbounded};
+use crate::config::policy::{Concurrency, LostHold, Outage, Server, StoreKind, Unbounded};
 use crate::config::problem::Place;
 use crate::config::read::{At, Known as _};
 use crate::config::value;
@@ -38,12 +38,15 @@ pub fn server(c: &mut Compiler<'_>, file: &File) -> (Server, Place) {
 /// `[store]`
 pub fn store(c: &mut Compiler<'_>, file: &File) -> StoreKind {
     let empty = file::Store::empty(file.place.clone());
-    let file::Store { place, kind, path, urls, deadline, outage, journal, journal_max } = file.store.as_ref().unwrap_or(&empty);
+    let written = file.store.as_ref().unwrap_or(&empty);
+    let file::Store { place, kind, path, urls, deadline, lease, lost_hold, outage, journal, journal_max } = written;
+    let lost_hold = lost_hold.as_ref().map_or_else(LostHold::default, |at| at.value);
     let kind = kind.as_ref().map_or(choice::Store::Embedded, |at| at.value);
     if kind == choice::Store::Embedded {
         let unused = [
             urls.as_ref().map(|at| &at.place),
             deadline.as_ref().map(|at| &at.place),
+            lease.as_ref().map(|at| &at.place),
             outage.as_ref().map(|at| &at.place),
             journal.as_ref().map(|at| &at.place),
             journal_max.as_ref().map(|at| &at.place),
@@ -51,7 +54,8 @@ pub fn store(c: &mut Compiler<'_>, file: &File) -> StoreKind {
         for place in unused.into_iter().flatten() {
             c.findings.warn(place, "has no effect with the embedded store", "set store.kind = \"redis\" to use Redis");
         }
-        return StoreKind::Embedded { path: PathBuf::from(path.as_ref().map_or("tollgate-data", |at| &at.value)) };
+        let path = PathBuf::from(path.as_ref().map_or("tollgate-data", |at| &at.value));
+        return StoreKind::Embedded { path, lost_hold };
     }
     if let Some(path) = path {
         c.findings.warn(&path.place, "has no effect with Redis", "leave it out");
@@ -65,9 +69,16 @@ pub fn store(c: &mut Compiler<'_>, file: &File) -> StoreKind {
         let reason = format!("names {} servers, and a Redis Cluster is not supported yet", written.len());
         c.findings.problem(&at.place, reason, "name one server");
     }
+    let bounds = Duration::from_secs(1)..=Duration::from_secs(3_600);
+    if let Some(at) = lease.as_ref().filter(|at| !bounds.contains(&at.value.0)) {
+        let advice = "2m is usual: gateways renew three times in it, and after it a dead gateway's holds are booked";
+        c.findings.problem(&at.place, "is not between 1s and 1h", advice);
+    }
     StoreKind::Redis {
         urls: written.iter().filter_map(|url| url.fetch(c.env, &mut c.findings)).collect(),
         deadline: deadline.as_ref().map_or(Duration::from_millis(50), |at| at.value.0),
+        lease: lease.as_ref().map_or(StoreKind::LEASE, |at| at.value.0),
+        lost_hold,
         outage: Outage {
             journal: journal.as_ref().map_or_else(|| Outage::default().journal, |at| PathBuf::from(&at.value)),
             journal_max: journal_max.as_ref().map_or(Outage::default().journal_max, |at| at.value.0 as u64),

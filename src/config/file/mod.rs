@@ -12,6 +12,7 @@ pub use provider::{Ceiling, LongContext, Model, ModelPrice, Pool, Pricing, Upstr
 
 use super::choice;
 use super::node::Node;
+use super::policy::LostHold;
 use super::problem::{Findings, Place};
 use super::read::{At, Named, Read, table};
 use super::secret::StoreUrl;
@@ -87,6 +88,10 @@ table! {
         urls: At<Vec<At<StoreUrl>>>,
         /// Deadline of one call to Redis.
         deadline: At<Timeout>,
+        /// How long a hold in Redis stands that is not renewed.
+        lease: At<Timeout>,
+        /// What becomes of the holds of a gateway that died.
+        lost_hold: At<LostHold>,
         /// What happens while Redis is away.
         outage: At<Outage>,
         /// Directory of the settlements that wait for Redis.

@@ -1,7 +1,7 @@
 //! Who may call, where secrets come from, and what the environment may set.
 
 use super::super::hash_key;
-use super::super::policy::{App, Auth, ForwardId, LimitKind, Outage, StoreKind};
+use super::super::policy::{App, Auth, ForwardId, LimitKind, LostHold, Outage, StoreKind};
 use super::{MINUTE, bucket, policy, problems, sound};
 use crate::domain::{NanoUsd, Priority};
 use crate::limit::{Bucket, LimitName, Measure};
@@ -82,6 +82,12 @@ fn secrets_come_from_outside_and_never_show() {
             "f:3: store.urls[0]: is not the address",
         ),
         ("[store]\nkind = \"redis\"".to_owned(), &[][..], "f:1: store: `urls` is missing"),
+        ("[store]\nlost_hold = \"forget\"".to_owned(), &[][..], "f:2: store.lost_hold: \"forget\" is unknown"),
+        (
+            "[store]\nkind = \"redis\"\nurls = [\"redis://a:1\"]\nlease = \"500ms\"".to_owned(),
+            &[][..],
+            "f:4: store.lease: is not between 1s and 1h",
+        ),
         (
             "[store]\nkind = \"redis\"\nurls = [\"redis://a:1\", \"redis://b:1\"]".to_owned(),
             &[][..],
@@ -101,6 +107,13 @@ fn secrets_come_from_outside_and_never_show() {
     let redis = "[store]\nkind = \"redis\"\nurls = [{ env = \"R\" }]";
     let (policy, _) = sound(redis, &[("R", "redis://:p%40ss@h:6379/1")]);
     assert!(matches!(&policy.store, StoreKind::Redis { urls, .. } if urls[0].expose() == "redis://:p%40ss@h:6379/1"));
+    assert_eq!(policy.store.lease(), Duration::from_secs(120));
+    assert!(matches!(policy.store, StoreKind::Redis { lost_hold: LostHold::Charge, .. }));
+    let (policy, _) = sound(&format!("{redis}\nlease = \"30s\"\nlost_hold = \"release\""), &[("R", "redis://h")]);
+    assert_eq!(policy.store.lease(), Duration::from_secs(30));
+    assert!(matches!(policy.store, StoreKind::Redis { lost_hold: LostHold::Release, .. }));
+    let (policy, _) = sound("[store]\nlost_hold = \"release\"", &[]);
+    assert!(matches!(policy.store, StoreKind::Embedded { lost_hold: LostHold::Release, .. }));
     assert!(!format!("{policy:?}").contains("p%40ss"));
     assert!(matches!(&policy.store, StoreKind::Redis { outage, .. } if *outage == Outage::default()));
     let outage =

@@ -5,6 +5,7 @@ use super::disk::{Disk, Journal, Space, Writes};
 use super::known::REMEMBERED;
 use super::part::over_at;
 use super::record::{self, BalanceKey, Kind};
+use crate::config::policy::LostHold;
 use crate::domain::{NanoUsd, Timestamp};
 use crate::limit::LimitName;
 use crate::store::StoreError;
@@ -12,16 +13,6 @@ use std::collections::HashMap;
 
 /// Writes per batch.
 const BATCH: usize = 4_096;
-
-/// What happens to money held by requests whose process died: nobody knows what they used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LostHold {
-    /// The whole hold is charged: no dollar over the cap, whatever happened.
-    #[default]
-    Charge,
-    /// The whole hold is given back.
-    Release,
-}
 
 /// Books lost holds, fills the books, and gives the number of the next ledger entry.
 ///

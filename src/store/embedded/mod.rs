@@ -16,7 +16,8 @@ mod writer;
 
 pub use audit::{Audit, Booked, Difference, Discrepancy, audit};
 pub use books::Size;
-pub use boot::LostHold;
+
+pub use crate::config::policy::LostHold;
 
 use super::{Balance, Ledger, StoreError};
 use crate::domain::{Clock, Timestamp};

@@ -32,7 +32,7 @@ mod fixture;
 #[cfg(test)]
 mod tests;
 
-use super::{Balance, Ledger, StoreError};
+use super::{Balance, Ledger, Renewal, StoreError};
 use crate::config::policy::Outage;
 use crate::domain::{Clock, ReservationId, Timestamp};
 use crate::limit::{Admission, Decision, ScopeKey, Settlement};
@@ -62,7 +62,7 @@ pub trait Remote: Ledger {
     /// [`StoreError`] when the store does not take it.
     fn beat(&self, gateway: u128, patience: u64) -> BoxFuture<'_, Result<usize, StoreError>>;
 
-    /// Whether the hold of a reservation is still known.
+    /// Whether the hold of a reservation is still known, or that it was booked for lost.
     ///
     /// # Errors
     /// [`StoreError`] when the store could not be asked.
@@ -200,6 +200,22 @@ impl Ledger for Guarded {
         async move {
             self.guard.ask()?;
             self.guard.heard(self.guard.remote.ping().await)
+        }
+        .boxed()
+    }
+
+    fn renew<'a>(&'a self, batch: &'a [Renewal], now: Option<Timestamp>) -> BoxFuture<'a, Result<(), StoreError>> {
+        async move {
+            self.guard.ask()?;
+            self.guard.heard(self.guard.remote.renew(batch, now).await)
+        }
+        .boxed()
+    }
+
+    fn sweep(&self, now: Option<Timestamp>) -> BoxFuture<'_, Result<usize, StoreError>> {
+        async move {
+            self.guard.ask()?;
+            self.guard.heard(self.guard.remote.sweep(now).await)
         }
         .boxed()
     }

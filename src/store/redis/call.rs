@@ -1,12 +1,14 @@
-//! The calls of the two scripts, argument by argument. Their contracts stand at the top of `lua/admit.lua` and `lua/settle.lua`.
+//! The calls of the scripts, argument by argument. Their contracts stand at the top of each, in `lua/`.
 //!
 //! Numbers go straight into the command's buffer. Those above 2⁵³ are clamped to it: no limit is larger, so an amount that large is
 //! refused either way.
 
 use super::keys::{Key, KeySet, Shelf};
+use crate::config::policy::LostHold;
 use crate::domain::{ReservationId, Timestamp};
 use crate::limit::bucket::MAX_EXACT;
 use crate::limit::{Admission, Claim, LimitName, Measure, Rule, ScopeKey, Settlement};
+use crate::store::Renewal;
 use redis::Cmd;
 
 /// The latest boundary of a period that still is an exact number of microseconds, in seconds (the year 2255).
@@ -15,10 +17,11 @@ const MAX_SECOND: u64 = 9_000_000_000;
 /// `EVALSHA` of `admit.lua`.
 pub(super) fn admit(sha: &str, admission: &Admission, now: Option<Timestamp>) -> Cmd {
     let Admission { reservation, customer, claims, elastic, lease } = admission;
-    let holds = Key { scope: customer, shelf: Shelf::Holds };
-    let keys = KeySet::new(&[holds], claims.iter().map(limit_of));
-    let mut call = Call::begin(sha, &keys, 8 + 12 * claims.len());
+    let fixed = [Shelf::Holds, Shelf::Leases].map(|shelf| Key { scope: customer, shelf });
+    let keys = KeySet::new(&fixed, claims.iter().map(limit_of));
+    let mut call = Call::begin(sha, &keys, 9 + 12 * claims.len());
     call.now_and_id(now, *reservation);
+    call.text(&customer.owner);
     call.number(*lease);
     let (fixed, per_token, wanted, floor) = elastic.map_or((0, 0, 0, 0), |e| (e.fixed, e.per_token, e.wanted, e.floor));
     for n in [fixed, per_token, wanted, floor, claims.len() as u64] {
@@ -47,7 +50,7 @@ pub(super) fn admit(sha: &str, admission: &Admission, now: Option<Timestamp>) ->
 /// `EVALSHA` of `settle.lua`.
 pub(super) fn settle(sha: &str, settlement: &Settlement, now: Option<Timestamp>) -> Cmd {
     let Settlement { reservation, customer, lines } = settlement;
-    let fixed = [Shelf::Holds, Shelf::EvenEnds, Shelf::OddEnds].map(|shelf| Key { scope: customer, shelf });
+    let fixed = [Shelf::Holds, Shelf::EvenEnds, Shelf::OddEnds, Shelf::Lost].map(|shelf| Key { scope: customer, shelf });
     let keys = KeySet::new(&fixed, lines.iter().map(|line| limit_of(&line.claim)));
     let mut call = Call::begin(sha, &keys, 3 + 12 * lines.len());
     call.now_and_id(now, *reservation);
@@ -62,6 +65,29 @@ pub(super) fn settle(sha: &str, settlement: &Settlement, now: Option<Timestamp>)
         call.flag(matches!(line.claim.rule, Rule::Bucket { forgive: true, .. }));
         call.rule(&line.claim.rule);
     }
+    call.0
+}
+
+/// `EVALSHA` of `renew.lua`.
+pub(super) fn renew(sha: &str, renewal: &Renewal, now: Option<Timestamp>) -> Cmd {
+    let Renewal { reservation, customer, lease, metered } = renewal;
+    let fixed = [Shelf::Holds, Shelf::Leases].map(|shelf| Key { scope: customer, shelf });
+    let mut call = Call::begin(sha, &KeySet::new(&fixed, std::iter::empty()), 5);
+    call.now_and_id(now, *reservation);
+    call.text(&customer.owner);
+    call.number(*lease);
+    call.number(*metered);
+    call.0
+}
+
+/// `EVALSHA` of `sweep.lua`.
+pub(super) fn sweep(sha: &str, customer: &ScopeKey, lost_hold: LostHold, most: u64, now: Option<Timestamp>) -> Cmd {
+    let fixed = [Shelf::Holds, Shelf::Leases, Shelf::Lost].map(|shelf| Key { scope: customer, shelf });
+    let mut call = Call::begin(sha, &KeySet::new(&fixed, std::iter::empty()), 4);
+    call.number(now.map_or(0, Timestamp::micros));
+    call.text(&customer.owner);
+    call.flag(lost_hold == LostHold::Charge);
+    call.number(most);
     call.0
 }
 
@@ -80,7 +106,7 @@ impl Call {
         Self(cmd)
     }
 
-    /// The two arguments that both scripts begin with. Zero stands for the server's own time.
+    /// The two arguments that most scripts begin with. Zero stands for the server's own time.
     fn now_and_id(&mut self, now: Option<Timestamp>, reservation: ReservationId) {
         self.number(now.map_or(0, Timestamp::micros));
         self.0.arg(Hex(reservation));
@@ -162,8 +188,8 @@ mod tests {
         let admission = Admission { reservation: ReservationId::new(255), customer, claims, elastic: None, lease: 60 };
         assert_eq!(
             words(&admit("SHA", &admission, Some(Timestamp(9)))),
-            "EVALSHA SHA 3 tg1:{c:c}:holds tg1:{c:c}:rates tg1:{c:c}:budgets 9 000000000000000000000000000000ff 60 0 0 0 0 2 \
-             2 rpm - 0 1 5 b 10 1 6000000 3 spend_day $ 0 7 0 m 9007199254740992 1 2 3 9000000000"
+            "EVALSHA SHA 4 tg1:{c:c}:holds tg1:{shared}:leases tg1:{c:c}:rates tg1:{c:c}:budgets \
+             9 000000000000000000000000000000ff c 60 0 0 0 0 2 3 rpm - 0 1 5 b 10 1 6000000 4 spend_day $ 0 7 0 m 9007199254740992 1 2 3 9000000000"
         );
     }
 
@@ -174,8 +200,24 @@ mod tests {
         let settlement = Settlement { reservation: ReservationId::new(1), customer, lines };
         assert_eq!(
             words(&settle("SHA", &settlement, None)),
-            "EVALSHA SHA 5 tg1:{c:c}:holds tg1:{c:c}:ends0 tg1:{c:c}:ends1 tg1:{c:c}:rates tg1:{c:c}:budgets \
-             0 00000000000000000000000000000001 2 4 rpm 1 4 2 1 b 10 1 6000000 5 spend_day 7 4 2 0 m 9007199254740992 1 2 3 9000000000"
+            "EVALSHA SHA 6 tg1:{c:c}:holds tg1:{c:c}:ends0 tg1:{c:c}:ends1 tg1:{c:c}:lost tg1:{c:c}:rates tg1:{c:c}:budgets \
+             0 00000000000000000000000000000001 2 5 rpm 1 4 2 1 b 10 1 6000000 6 spend_day 7 4 2 0 m 9007199254740992 1 2 3 9000000000"
         );
+    }
+
+    #[test]
+    fn a_renewal_and_a_sweep_are_spelled_as_the_scripts_read_them() {
+        let customer = ScopeKey { scope: Scope::Customer, owner: "c".into() };
+        let renewal = Renewal { reservation: ReservationId::new(255), customer: customer.clone(), lease: 60, metered: 7 };
+        assert_eq!(
+            words(&renew("SHA", &renewal, Some(Timestamp(9)))),
+            "EVALSHA SHA 2 tg1:{c:c}:holds tg1:{shared}:leases 9 000000000000000000000000000000ff c 60 7"
+        );
+        for (lost_hold, word) in [(LostHold::Charge, 1), (LostHold::Release, 0)] {
+            assert_eq!(
+                words(&sweep("SHA", &customer, lost_hold, 16, None)),
+                format!("EVALSHA SHA 3 tg1:{{c:c}}:holds tg1:{{shared}}:leases tg1:{{c:c}}:lost 0 c {word} 16")
+            );
+        }
     }
 }

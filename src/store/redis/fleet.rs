@@ -30,9 +30,14 @@ impl Remote for RedisLedger {
 
     fn knows_hold<'a>(&'a self, customer: &'a ScopeKey, reservation: ReservationId) -> BoxFuture<'a, Result<bool, StoreError>> {
         async move {
-            let mut command = redis::cmd("HEXISTS");
-            command.arg(Key { scope: customer, shelf: Shelf::Holds }).arg(reservation.to_string());
-            Ok(matches!(self.one(command).await?, Value::Int(1)))
+            for shelf in [Shelf::Holds, Shelf::Lost] {
+                let mut command = redis::cmd("HEXISTS");
+                command.arg(Key { scope: customer, shelf }).arg(reservation.to_string());
+                if matches!(self.one(command).await?, Value::Int(1)) {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
         }
         .boxed()
     }

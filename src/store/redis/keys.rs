@@ -1,7 +1,7 @@
 //! Names of the keys. Versioned (`tg1`), few per customer, and tagged so that a cluster keeps what one script touches in one slot.
 //!
 //! Everything of one customer, their users included, carries the tag `{c:CUSTOMER}`; what all customers share carries `{shared}`.
-//! A customer costs at most `rates`, `budgets`, `holds`, `ends0` and `ends1`, and two more per user; all of them expire.
+//! A customer costs at most `rates`, `budgets`, `holds`, `lost`, `ends0` and `ends1`, and two more per user; all of them expire.
 
 use crate::domain::Period;
 use crate::limit::{LimitName, Scope, ScopeKey};
@@ -17,6 +17,10 @@ pub(super) enum Shelf {
     Budgets,
     /// Reservations of a customer that are in flight (hash, a field per reservation).
     Holds,
+    /// Customers with reservations in flight (sorted set); one for all of them, whatever the scope.
+    Leases,
+    /// Reservations of a customer that were booked for lost (hash, a field per reservation).
+    Lost,
     /// Reservations of a customer that ended in an even hour (hash, a field per reservation).
     EvenEnds,
     /// The same, in an odd hour.
@@ -34,6 +38,8 @@ impl Shelf {
             Self::Rates => "rates",
             Self::Budgets => "budgets",
             Self::Holds => "holds",
+            Self::Leases => "leases",
+            Self::Lost => "lost",
             Self::EvenEnds => "ends0",
             Self::OddEnds => "ends1",
         }
@@ -53,6 +59,7 @@ impl fmt::Display for Key<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (owner, shelf) = (&*self.scope.owner, self.shelf.as_str());
         match self.scope.scope {
+            _ if self.shelf == Shelf::Leases => write!(f, "tg1:{{shared}}:{shelf}"),
             Scope::Customer => write!(f, "tg1:{{c:{owner}}}:{shelf}"),
             Scope::User => {
                 // Encoded ids hold no slash, so the first one ends the customer's.
@@ -128,6 +135,7 @@ mod tests {
             (Scope::Customer, "cust_42", Shelf::Rates, "tg1:{c:cust_42}:rates"),
             (Scope::Customer, "cust_42", Shelf::EvenEnds, "tg1:{c:cust_42}:ends0"),
             (Scope::User, "cust_42/#ab", Shelf::Budgets, "tg1:{c:cust_42}:user:#ab:budgets"),
+            (Scope::Customer, "cust_42", Shelf::Leases, "tg1:{shared}:leases"),
             (Scope::App, "shop", Shelf::Budgets, "tg1:{shared}:app:shop:budgets"),
             (Scope::Share, "mini/background", Shelf::Rates, "tg1:{shared}:share:mini/background:rates"),
             (Scope::Gateway, "", Shelf::Budgets, "tg1:{shared}:gateway::budgets"),

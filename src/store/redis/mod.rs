@@ -1,4 +1,4 @@
-//! The Redis store: the ledger of any number of gateways, decided by two scripts inside the server.
+//! The Redis store: the ledger of any number of gateways, decided by scripts inside the server.
 //!
 //! A request costs one `EVALSHA` of `lua/admit.lua` before the provider call and one of `lua/settle.lua` after it; a batch of
 //! settlements is one round trip. The scripts follow [`crate::limit::decide`] to the number. The time is the server's, so gateways
@@ -10,13 +10,15 @@
 mod call;
 mod fleet;
 mod keys;
+mod leases;
 mod link;
 mod reply;
 mod scripts;
 
 use self::keys::{Key, Shelf};
 use self::link::{Eviction, Link};
-use super::{Balance, Ledger, StoreError};
+use super::{Balance, Ledger, Renewal, StoreError};
+use crate::config::policy::LostHold;
 use crate::domain::Timestamp;
 use crate::limit::{Admission, Decision, ScopeKey, Settlement};
 use futures_util::FutureExt;
@@ -31,6 +33,7 @@ const SETTLEMENTS_PER_CALL: usize = 128;
 #[derive(Clone)]
 pub struct RedisLedger {
     link: Link,
+    lost_hold: LostHold,
 }
 
 impl RedisLedger {
@@ -54,7 +57,14 @@ impl RedisLedger {
             // A failure shows in the log and in the first call.
             let _ = link.dial();
         }
-        Ok(Self { link })
+        Ok(Self { link, lost_hold: LostHold::default() })
+    }
+
+    /// The same ledger; holds of gateways that died are treated so when it sweeps.
+    #[must_use]
+    pub const fn with_lost_hold(mut self, lost_hold: LostHold) -> Self {
+        self.lost_hold = lost_hold;
+        self
     }
 
     /// Whether the server may evict keys (and with them budgets) when its memory is full; `None` while that is not known.
@@ -109,6 +119,14 @@ impl Ledger for RedisLedger {
             reply::balances(&self.one(command).await?)
         }
         .boxed()
+    }
+
+    fn renew<'a>(&'a self, batch: &'a [Renewal], now: Option<Timestamp>) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.renew_all(batch, now).boxed()
+    }
+
+    fn sweep(&self, now: Option<Timestamp>) -> BoxFuture<'_, Result<usize, StoreError>> {
+        self.sweep_due(now).boxed()
     }
 
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {

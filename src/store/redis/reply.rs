@@ -5,6 +5,7 @@ use crate::domain::Timestamp;
 use crate::limit::{Decision, Outcome, Verdict};
 use crate::store::{Balance, StoreError};
 use redis::Value;
+use std::sync::Arc;
 
 /// Integers before those of the first claim.
 const HEAD: usize = 4;
@@ -43,6 +44,40 @@ fn verdict(numbers: &[i64]) -> Result<Verdict, StoreError> {
 /// The reply of `settle.lua`. Whether something was booked is the script's business; that it answered is ours.
 pub(super) fn settled(reply: &Value) -> Result<(), StoreError> {
     integers("settle", reply, 2).map(drop)
+}
+
+/// The reply of `renew.lua`. A hold that is not there is no fault: it may just have been settled.
+pub(super) fn renewed(reply: &Value) -> Result<(), StoreError> {
+    integers("renew", reply, 2).map(drop)
+}
+
+/// The reply of `sweep.lua`: how many holds it booked.
+pub(super) fn swept(reply: &Value) -> Result<usize, StoreError> {
+    let numbers = integers("sweep", reply, 2)?;
+    usize::try_from(numbers[1]).map_err(|_| StoreError::Failed(format!("sweep booked {} holds", numbers[1])))
+}
+
+/// The reply of `TIME`.
+pub(super) fn time(reply: &Value) -> Result<Timestamp, StoreError> {
+    let Value::Array(parts) = reply else { return Err(unexpected("TIME", reply)) };
+    let number = |part: Option<&Value>| match part {
+        Some(Value::BulkString(digits)) => std::str::from_utf8(digits).ok()?.parse::<u64>().ok(),
+        _ => None,
+    };
+    match (number(parts.first()), number(parts.get(1))) {
+        (Some(seconds), Some(micros)) => Ok(Timestamp::from_secs(seconds).plus(micros)),
+        _ => Err(unexpected("TIME", reply)),
+    }
+}
+
+/// The members of a sorted set.
+pub(super) fn owners(reply: &Value) -> Result<Vec<Arc<str>>, StoreError> {
+    let Value::Array(members) = reply else { return Err(unexpected("ZRANGEBYSCORE", reply)) };
+    let owner = |member: &Value| match member {
+        Value::BulkString(owner) => std::str::from_utf8(owner).map(Arc::from).map_err(|_| unexpected("ZRANGEBYSCORE", member)),
+        _ => Err(unexpected("ZRANGEBYSCORE", member)),
+    };
+    members.iter().map(owner).collect()
 }
 
 /// A `budgets` hash. A field that is not ours or not readable is skipped: the scripts treat it as never seen.

@@ -1,15 +1,19 @@
-//! The two scripts, prepared once: their source, its hash, and how they get into a server that does not know them.
+//! The scripts, prepared once: their source, its hash, and how they get into a server that does not know them.
 
 use redis::{Pipeline, Script};
 
 const LIMITS: &str = include_str!("../../../lua/limits.lua");
 const ADMIT: &str = include_str!("../../../lua/admit.lua");
 const SETTLE: &str = include_str!("../../../lua/settle.lua");
+const RENEW: &str = include_str!("../../../lua/renew.lua");
+const SWEEP: &str = include_str!("../../../lua/sweep.lua");
 
-/// Both scripts with the part they share in front.
+/// All scripts with the part they share in front.
 pub(super) struct Scripts {
     admit: Prepared,
     settle: Prepared,
+    renew: Prepared,
+    sweep: Prepared,
 }
 
 struct Prepared {
@@ -25,7 +29,7 @@ impl Scripts {
             let sha = Script::new(&source).get_hash().to_owned();
             Prepared { source, sha }
         };
-        Self { admit: prepare(ADMIT), settle: prepare(SETTLE) }
+        Self { admit: prepare(ADMIT), settle: prepare(SETTLE), renew: prepare(RENEW), sweep: prepare(SWEEP) }
     }
 
     /// What `EVALSHA` takes for an admission.
@@ -38,9 +42,19 @@ impl Scripts {
         &self.settle.sha
     }
 
-    /// Adds the commands that make a server know both.
+    /// What `EVALSHA` takes for a renewal.
+    pub(super) fn renew(&self) -> &str {
+        &self.renew.sha
+    }
+
+    /// What `EVALSHA` takes for a sweep of one customer.
+    pub(super) fn sweep(&self) -> &str {
+        &self.sweep.sha
+    }
+
+    /// Adds the commands that make a server know them all.
     pub(super) fn load(&self, pipeline: &mut Pipeline) {
-        for script in [&self.admit, &self.settle] {
+        for script in [&self.admit, &self.settle, &self.renew, &self.sweep] {
             pipeline.cmd("SCRIPT").arg("LOAD").arg(&script.source);
         }
     }

@@ -1,0 +1,31 @@
+-- Prolongs the lease of one hold, and notes what its request has used so far.
+--
+-- KEYS   1     holds of the customer (hash: reservation -> hold record, see admit.lua)
+--        2     customers with holds (sorted set: customer -> earliest deadline of a hold, or before it)
+-- ARGV   now in microseconds (0: this server's time), reservation id, customer, lease in microseconds, nano-dollars metered so far
+--          (0: not known)
+-- Reply  integers: now, and 1: renewed, 0: there is no such hold (settled, or a sweeper booked it), nothing done
+
+-- read all
+
+local now = clock(number())
+local reservation, customer = text(), text()
+local lease, metered = number(), number()
+local hold = read('HGET', KEYS[1], reservation)
+local indexed = read('ZSCORE', KEYS[2], customer)
+
+-- check all
+
+local deadline, before, parts = match(hold or '', '^(%d+) ?(%d*)(|.*)$')
+if not deadline then return { now, 0 } end
+deadline = max(tonumber(deadline), now + lease)
+metered = max(metered, tonumber(before) or 0)
+
+-- write all
+
+local noted = metered > 0 and format(' %.0f', metered) or ''
+redis.call('HSET', KEYS[1], reservation, format('%.0f', deadline) .. noted .. parts)
+keep(KEYS[1], ceil(lease / 1000) + 2 * DAY_MS)
+-- Later deadlines are no news to the index; this is for an index that was lost.
+index_hold(KEYS[2], customer, indexed, deadline, now)
+return { now, 1 }

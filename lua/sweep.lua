@@ -1,0 +1,99 @@
+-- Books the holds of one customer whose lease is over: nobody renews them, so their gateway has died.
+--
+-- KEYS   1     holds of the customer (hash: reservation -> hold record, see admit.lua)
+--        2     customers with holds (sorted set: customer -> earliest deadline of a hold, or before it)
+--        3     holds of the customer that a sweeper booked (hash: reservation -> tombstone)
+--        and the hashes that the records name: who calls does not know them
+-- ARGV   now in microseconds (0: this server's time), customer, '1': charge or '0': release, most holds to book
+-- Reply  integers: now, and how many were booked; whether more are due shows in the index
+--
+-- Charged is the whole hold; of a request whose metered dollars are known, twice those where that is less. What was metered is at most
+-- a lease old, and the gateway reports it only once the request has run for as long as it may go on unseen.
+-- Buckets and windows stay as claimed: they refill by themselves.
+--
+-- Tombstone: x|<key> <limit> <period start> <booked>|...   With it a settlement that comes late corrects what was booked here. It
+-- stays for a week after the customer's last lost hold, longer than settlements wait in a gateway's journal.
+
+local WEEK_MS = 7 * DAY_MS
+
+-- read all
+
+local now = clock(number())
+local customer, charges, most = text(), text() == '1', number()
+
+local due, earliest = {}, nil
+local records = read('HGETALL', KEYS[1]) or {}
+for i = 1, #records, 2 do
+  local deadline, metered, parts = match(records[i + 1], '^(%d+) ?(%d*)(|.*)$')
+  deadline = tonumber(deadline or nil)
+  if deadline and deadline <= now then
+    due[#due + 1] = { reservation = records[i], deadline = deadline, metered = tonumber(metered), parts = parts }
+  elseif deadline then
+    earliest = min(earliest or deadline, deadline)
+  end
+end
+table.sort(due, function(a, b)
+  if a.deadline ~= b.deadline then return a.deadline < b.deadline end
+  return a.reservation < b.reservation
+end)
+for i = #due, most + 1, -1 do
+  earliest = due[i].deadline
+  due[i] = nil
+end
+
+local states = {}
+local function state_of(key, limit)
+  local name = key .. ' ' .. limit
+  if not states[name] then
+    local raw = read('HGET', key, limit)
+    local budget = setmetatable({ key = key, limit = limit, known = raw and true }, KINDS.m)
+    budget:recall(raw)
+    states[name] = budget
+  end
+  return states[name]
+end
+for _, hold in ipairs(due) do
+  for key, limit in gmatch(hold.parts, PART) do state_of(key, limit) end
+end
+read('HEXISTS', KEYS[3], '')
+read('ZSCORE', KEYS[2], customer)
+
+-- check all
+
+local ended, tombstones = {}, {}
+for _, hold in ipairs(due) do
+  local tombstone = { 'x' }
+  for key, limit, start, amount in gmatch(hold.parts, PART) do
+    amount = tonumber(amount)
+    local booked = charges and amount or 0
+    if charges and hold.metered and match(limit, '^spend_') then booked = min(2 * hold.metered, amount) end
+    -- A period that is no longer known takes nothing, neither now nor from a late settlement.
+    if not state_of(key, limit):settle(tonumber(start), amount, booked, 0) then booked = 0 end
+    tombstone[#tombstone + 1] = format('|%s %s %s %.0f', key, limit, start, booked)
+  end
+  ended[#ended + 1] = hold.reservation
+  tombstones[#tombstones + 1] = hold.reservation
+  tombstones[#tombstones + 1] = concat(tombstone)
+end
+
+-- write all
+
+for _, budget in pairs(states) do
+  -- Known, so its key is there and keeps its time to live.
+  if budget.known then redis.call('HSET', budget.key, budget.limit, budget:pack()) end
+end
+if #ended > 0 then
+  redis.call('HDEL', KEYS[1], unpack(ended))
+  replace_foreign(KEYS[3])
+  redis.call('HSET', KEYS[3], unpack(tombstones))
+  keep(KEYS[3], WEEK_MS)
+end
+replace_foreign(KEYS[2])
+if earliest then
+  redis.call('ZADD', KEYS[2], format('%.0f', earliest), customer)
+  keep(KEYS[2], max(ceil((earliest - now) / 1000), 0) + 2 * DAY_MS)
+else
+  redis.call('ZREM', KEYS[2], customer)
+end
+
+return { now, #ended }

@@ -1,0 +1,125 @@
+//! Leases: a hold belongs to a gateway that lives for as long as that renews it.
+//!
+//! [`Running`] knows the reservations of this process that hold something. A [`Keeper`] renews them three times a lease, all in one call,
+//! and sweeps four times a lease, at times of its own, so that not all gateways come at once.
+//!
+//! After the store was away leases may be over whose gateways live. Whoever noticed sweeps again only when the others have had the time
+//! to renew. Should a hold be booked all the same, its settlement corrects that.
+
+use super::{Ledger, Renewal, StoreError};
+use crate::domain::ReservationId;
+use crate::limit::ScopeKey;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::AbortHandle;
+use tokio::time::sleep;
+
+/// Renewals in a lease: two may fail.
+const RENEWALS: u32 = 3;
+/// Sweeps in a lease.
+const SWEEPS: u32 = 4;
+
+/// The reservations of this process that hold something.
+#[derive(Debug, Default)]
+pub struct Running(Mutex<HashMap<ReservationId, ScopeKey>>);
+
+/// One of them, until it is dropped.
+#[derive(Debug)]
+pub struct Held {
+    running: Arc<Running>,
+    reservation: ReservationId,
+}
+
+impl Running {
+    /// Adds one.
+    #[must_use]
+    pub fn hold(self: &Arc<Self>, reservation: ReservationId, customer: &ScopeKey) -> Held {
+        self.0.lock().insert(reservation, customer.clone());
+        Held { running: Arc::clone(self), reservation }
+    }
+
+    /// Signs of life of all of them.
+    #[must_use]
+    pub fn renewals(&self, lease: Duration) -> Vec<Renewal> {
+        let lease = u64::try_from(lease.as_micros()).unwrap_or(u64::MAX);
+        let renewal = |(id, customer): (&ReservationId, &ScopeKey)| Renewal {
+            reservation: *id,
+            customer: customer.clone(),
+            lease,
+            metered: 0,
+        };
+        self.0.lock().iter().map(renewal).collect()
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.running.0.lock().remove(&self.reservation);
+    }
+}
+
+/// Renews and sweeps until it is dropped.
+#[derive(Debug)]
+pub struct Keeper([AbortHandle; 2]);
+
+impl Keeper {
+    /// Starts both tasks. Neither writes anything that another gateway, or the next process, would not write as well, so nothing waits
+    /// for them at shutdown.
+    #[must_use]
+    pub fn start(ledger: &Arc<dyn Ledger>, running: Arc<Running>, lease: Duration) -> Self {
+        let renewing = tokio::spawn(renew(Arc::clone(ledger), running, lease)).abort_handle();
+        let sweeping = tokio::spawn(sweep(Arc::clone(ledger), lease)).abort_handle();
+        Self([renewing, sweeping])
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.0.iter().for_each(AbortHandle::abort);
+    }
+}
+
+async fn renew(ledger: Arc<dyn Ledger>, running: Arc<Running>, lease: Duration) {
+    loop {
+        sleep(lease / RENEWALS).await;
+        let batch = running.renewals(lease);
+        if !batch.is_empty()
+            && let Err(error) = ledger.renew(&batch, None).await
+        {
+            unless_away(&error, "holds could not be renewed");
+        }
+    }
+}
+
+async fn sweep(ledger: Arc<dyn Ledger>, lease: Duration) {
+    // Whoever has just started does not know whether the store was away.
+    let settling = lease / 2;
+    sleep(settling).await;
+    loop {
+        match ledger.sweep(None).await {
+            Ok(0) => {}
+            Ok(holds) => tracing::warn!(holds, "a gateway has died with requests in flight; their holds are booked"),
+            Err(error) => {
+                unless_away(&error, "holds of dead gateways could not be looked for");
+                while ledger.ping().await.is_err() {
+                    sleep(lease / RENEWALS / 4).await;
+                }
+                sleep(settling).await;
+                continue;
+            }
+        }
+        sleep((lease / SWEEPS).mul_f64(0.75 + 0.5 * fastrand::f64())).await;
+    }
+}
+
+/// A store that is away is logged once per outage, by whoever notices first.
+fn unless_away(error: &StoreError, what: &str) {
+    if !matches!(error, StoreError::Away(_)) {
+        tracing::warn!(%error, "{what}");
+    }
+}
+
+#[cfg(test)]
+mod tests;
