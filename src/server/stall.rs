@@ -90,8 +90,9 @@ mod tests {
                 tokio::time::sleep(PATIENCE - Duration::from_secs(1)).await; // paused time
                 theirs.read_exact(&mut byte).await.expect("a byte");
             }
+            theirs
         });
         Impatient::new(ours).write_all(&[0; 24]).await.expect("one byte at a time is progress");
-        reading.await.expect("read");
+        drop(reading.await.expect("read"));
     }
 }

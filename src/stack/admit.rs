@@ -205,10 +205,9 @@ fn refused(call: &Call, admission: &Admission, decision: &Decision, standing: St
 fn with_floor(refusal: Refusal, call: &Call, admission: &Admission) -> Rejection {
     match admission.elastic {
         Some(elastic) if refusal.measure == Measure::Money && matches!(refusal.remedy, Remedy::NextPeriod(_)) => {
-            let floor_cost = elastic.cost(call.output.floor).get();
-            if floor_cost > refusal.max {
+            if elastic.cost(call.output.floor).get() > refusal.max {
                 // Not even an unspent cap affords the shortest answer: no reset will help.
-                return Rejection::Limit(Refusal { asked: floor_cost, ..refusal });
+                return Rejection::Limit(refusal);
             }
             let room = refusal.max.saturating_sub(refusal.used);
             Rejection::OutputFloor { affordable: elastic.affordable(room).unwrap_or(0), floor: call.output.floor, refusal }

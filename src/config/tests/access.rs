@@ -115,6 +115,7 @@ fn secrets_come_from_outside_and_never_show() {
     assert!(matches!(policy.store, StoreKind::Redis { lost_hold: LostHold::Release, .. }));
     let (policy, _) = sound("[store]\nlost_hold = \"release\"", &[]);
     assert!(matches!(policy.store, StoreKind::Embedded { lost_hold: LostHold::Release, .. }));
+    let (policy, _) = sound(redis, &[("R", "redis://h")]);
     assert!(matches!(&policy.store, StoreKind::Redis { outage, .. } if *outage == Outage::default()));
     let outage =
         "outage = { max = \"0s\", share = 0.025, failures = 5, probe = \"250ms\" }\njournal = \"/j\"\njournal_max = \"1MiB\"";
