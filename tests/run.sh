@@ -18,6 +18,9 @@ case $what in all | rust | sdk) ;; *)
     ;;
 esac
 
+# The gateways that the tests start take every TOLLGATE_ variable for a setting; those of whoever runs this are not meant for them.
+unset "${!TOLLGATE_@}"
+
 target=${CARGO_TARGET_DIR:-target}
 scratch=$(mktemp -d)
 started=()

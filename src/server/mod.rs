@@ -1,10 +1,13 @@
 //! The listener: connections in, bounded in number and time; a graceful end.
 
 mod stall;
+mod unread;
 
 use crate::config::policy::Server as Settings;
 use crate::stack::Gateway;
 use crate::stack::router::{Peer, Routes};
+use http::HeaderValue;
+use http::header::CONNECTION;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -136,10 +139,21 @@ fn connection(
 ) -> impl Future<Output = ()> + Send + 'static {
     let asked = Arc::new(AtomicBool::new(false));
     let first = asked.clone();
+    let most = settings.max_body;
     let service = service_fn(move |mut request: http::Request<Incoming>| {
         first.store(true, Ordering::Relaxed);
         request.extensions_mut().insert(Peer(peer));
-        router.clone().oneshot(request.map(axum::body::Body::new))
+        let http1 = request.version() < http::Version::HTTP_2;
+        let (request, rest) = unread::lend(request);
+        let answer = router.clone().oneshot(request.map(axum::body::Body::new));
+        async move {
+            let mut response = answer.await?;
+            // HTTP/2 ends a stream without ending its connection.
+            if http1 && !rest.discard(most).await {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, std::convert::Infallible>(response)
+        }
     });
     let mut builder = Builder::new(TokioExecutor::new());
     // Without a timer hyper would wait for a slow head for ever.

@@ -124,6 +124,34 @@ async fn who_waits_for_leave_is_refused_before_the_body() {
 }
 
 #[tokio::test]
+async fn who_sends_a_large_body_sees_the_refusal_and_keeps_the_connection() {
+    let bed =
+        bed("[server]\nmax_body = \"8MiB\"\n[customers.empty]\nplan = \"edge\"\nmessages = { rate = \"1/h\", burst = 1 }\n")
+            .await;
+    messages_left(&bed, "empty").await;
+    assert_eq!(Answer::to(bed.chat("empty", "m-big", "")).await.status, 429, "now known to be empty");
+    let length = 6 << 20;
+    let heads =
+        [(head("empty"), 429), (head("no such id"), 400), (head("good").replace("/v1/chat/completions", "/v1/files"), 404)];
+    for (head, status) in heads {
+        let mut raw = Raw::connect(&bed).await;
+        raw.send(format!("{head}content-length: {length}\r\n\r\n")).await;
+        raw.send(vec![b' '; length]).await;
+        let reply = raw.reply().await;
+        assert_eq!((reply.status, reply.head.contains("connection: close")), (status, false));
+        raw.send(whole("good", &chat("m-small", ""))).await;
+        assert_eq!(raw.reply().await.status, 200, "after {status}");
+    }
+    // What is more than any request may have is not read, and the client is told that the connection ends.
+    let mut raw = Raw::connect(&bed).await;
+    raw.send(format!("{}content-length: {}\r\n\r\n", head("empty"), 64 << 20)).await;
+    let reply = raw.reply().await;
+    assert_eq!((reply.status, reply.head.contains("connection: close")), (429, true));
+    assert!(raw.is_closed().await);
+    bed.assert_books(&["empty", "good"]).await;
+}
+
+#[tokio::test]
 async fn a_body_that_stops_half_way_has_no_effect() {
     let bed = bed("").await;
     let before = Before::of(&bed, &["t"]).await;
