@@ -65,6 +65,13 @@ impl PriceTable {
         self.lookup(model).or_else(|| self.lookup(without_date(model)?))
     }
 
+    /// Whether the table lists a model under exactly this name. Names that only resolve to an entry (by a date behind them) are without
+    /// number; those of the entries are few.
+    #[must_use]
+    pub fn lists(&self, model: &str) -> bool {
+        self.prices.contains_key(model)
+    }
+
     /// As [`PriceTable::get`], for a model of a known provider or host (`azure`, `groq`): its own entry (`azure/gpt-4o`) comes first,
     /// since hosts ask different prices for a model of one name.
     #[must_use]

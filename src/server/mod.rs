@@ -1,5 +1,6 @@
 //! The listener: connections in, bounded in number and time; a graceful end.
 
+mod stall;
 mod unread;
 
 use crate::config::policy::Server as Settings;
@@ -12,6 +13,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
+use stall::Impatient;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -157,7 +159,7 @@ fn connection(
     // Without a timer hyper would wait for a slow head for ever.
     builder.http1().timer(TokioTimer::new()).header_read_timeout(settings.header_timeout);
     builder.http2().timer(TokioTimer::new()).keep_alive_interval(Some(settings.header_timeout)).max_concurrent_streams(1_024);
-    let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+    let connection = builder.serve_connection(TokioIo::new(Impatient::new(stream)), service).into_owned();
     let connection = graceful.watch(connection);
     let patience = settings.header_timeout;
     async move {

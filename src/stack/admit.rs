@@ -205,6 +205,10 @@ fn refused(call: &Call, admission: &Admission, decision: &Decision, standing: St
 fn with_floor(refusal: Refusal, call: &Call, admission: &Admission) -> Rejection {
     match admission.elastic {
         Some(elastic) if refusal.measure == Measure::Money && matches!(refusal.remedy, Remedy::NextPeriod(_)) => {
+            if elastic.cost(call.output.floor).get() > refusal.max {
+                // Not even an unspent cap affords the shortest answer: no reset will help.
+                return Rejection::Limit(refusal);
+            }
             let room = refusal.max.saturating_sub(refusal.used);
             Rejection::OutputFloor { affordable: elastic.affordable(room).unwrap_or(0), floor: call.output.floor, refusal }
         }

@@ -76,9 +76,9 @@ async fn inspect(request: Identified, gateway: &Arc<Gateway>) -> Result<Call, Re
 
     let mut call = Call { body, ..call(who, target) };
     call.input = if call.who.api.is_free() { InputCount::default() } else { count(&call, &request, gateway).await? };
-    let stored_context = request.features.stored_context.then_some(policy.unbounded.stored_context_tokens).flatten().unwrap_or(0);
-    call.input.best += stored_context;
-    call.input.upper += stored_context;
+    let hidden = hidden_context(&request, &call.input, policy.unbounded.stored_context_tokens)?;
+    call.input.best = call.input.best.saturating_add(hidden);
+    call.input.upper = call.input.upper.saturating_add(hidden);
 
     call.output = bound_output(&call.who, &call.target, &request);
     check_thinking(&request, call.output.cap)?;
@@ -94,7 +94,7 @@ async fn inspect(request: Identified, gateway: &Arc<Gateway>) -> Result<Call, Re
     call.worst = worst_of(&call, &request);
     call.who.record.note(|facts| {
         facts.model = Some(call.target.model.clone());
-        facts.model_is_known = call.target.price.is_some();
+        facts.model_is_known = policy.prices.lists(&call.target.model);
         facts.stream = request.stream;
         facts.estimated_input = call.input.best;
         facts.output_cap = call.output.cap;
@@ -145,9 +145,6 @@ fn check_features(request: &Request, target: &Target, who: &Who) -> Result<(), R
         return Err(Rejection::BackgroundNotSupported);
     }
     let unbounded = &who.policy.unbounded;
-    if features.stored_context && unbounded.stored_context_tokens.is_none() {
-        return Err(Rejection::UnboundedFeature { param: "previous_response_id, conversation or prompt".into() });
-    }
     if let Some(tool) = features.server_tools.first()
         && unbounded.server_tools.is_none()
         && target.price.is_some()
@@ -160,6 +157,19 @@ fn check_features(request: &Request, target: &Target, who: &Who) -> Result<(), R
     match dearer.into_iter().flatten().find(|tier| !price.has_tier(tier)) {
         Some(tier) => Err(Rejection::ServiceTierNotPriced { tier: tier.as_str().into() }),
         None => Ok(()),
+    }
+}
+
+/// What is assumed for context that only the provider has: stored conversations, and files or documents named by id or address. Any of
+/// them may be as long as the model's context, so without a configured amount the request is refused.
+fn hidden_context(request: &Request, input: &InputCount, assumed: Option<u64>) -> Result<u64, Rejection> {
+    let stored = request.features.stored_context;
+    let hidden = u64::from(input.unseen) + u64::from(stored);
+    match assumed {
+        _ if hidden == 0 => Ok(0),
+        Some(tokens) => Ok(tokens.saturating_mul(hidden)),
+        None if stored => Err(Rejection::UnboundedFeature { param: "previous_response_id, conversation or prompt".into() }),
+        None => Err(Rejection::UnboundedFeature { param: "file_id, file_url or another reference to stored content".into() }),
     }
 }
 
@@ -184,6 +194,9 @@ fn worst_of(call: &Call, request: &Request) -> Option<Worst> {
         choices: call.output.choices,
         web_searches: 0,
     });
+    // With interleaved thinking the budget may exceed the output cap; it is held in full.
+    let thinks_beyond = features.thinking_budget.unwrap_or(0).saturating_sub(call.output.cap);
+    worst.fixed_pico += worst.per_output_token_pico * u128::from(thinks_beyond);
     if !features.server_tools.is_empty() {
         let held = call.who.policy.unbounded.server_tools.map_or(0, NanoUsd::get);
         worst.fixed_pico += u128::from(held) * 1_000;

@@ -124,7 +124,8 @@ async fn a_thinking_budget_is_never_granted_away(store: Store) {
     let refused = answer(ask(16_000)).await;
     assert_eq!(refused.outcome(), (402, "spend_cap_exceeded"), "{refused:?}");
     let message = refused.json["error"]["message"].as_str().expect("a sentence");
-    assert!(message.contains("16001 are the least of use"), "{message}");
+    assert!(message.contains("This request alone exceeds"), "so much thinking costs more than a whole day affords: {message}");
+    assert_eq!(refused.header("retry-after"), "", "no reset will help");
     assert_eq!(bed.provider.log().len(), 1);
     bed.assert_books(&["dime"]).await;
 }

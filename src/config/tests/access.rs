@@ -108,7 +108,6 @@ fn secrets_come_from_outside_and_never_show() {
     let (policy, _) = sound(redis, &[("R", "redis://:p%40ss@h:6379/1")]);
     assert!(matches!(&policy.store, StoreKind::Redis { urls, .. } if urls[0].expose() == "redis://:p%40ss@h:6379/1"));
     assert!(!format!("{policy:?}").contains("p%40ss"));
-    assert!(matches!(&policy.store, StoreKind::Redis { outage, .. } if *outage == Outage::default()));
     assert_eq!(policy.store.lease(), Duration::from_secs(120));
     assert!(matches!(policy.store, StoreKind::Redis { lost_hold: LostHold::Charge, .. }));
     let (policy, _) = sound(&format!("{redis}\nlease = \"30s\"\nlost_hold = \"release\""), &[("R", "redis://h")]);
@@ -116,6 +115,8 @@ fn secrets_come_from_outside_and_never_show() {
     assert!(matches!(policy.store, StoreKind::Redis { lost_hold: LostHold::Release, .. }));
     let (policy, _) = sound("[store]\nlost_hold = \"release\"", &[]);
     assert!(matches!(policy.store, StoreKind::Embedded { lost_hold: LostHold::Release, .. }));
+    let (policy, _) = sound(redis, &[("R", "redis://h")]);
+    assert!(matches!(&policy.store, StoreKind::Redis { outage, .. } if *outage == Outage::default()));
     let outage =
         "outage = { max = \"0s\", share = 0.025, failures = 5, probe = \"250ms\" }\njournal = \"/j\"\njournal_max = \"1MiB\"";
     let (policy, _) = sound(&format!("{redis}\n{outage}"), &[("R", "redis://h:6379")]);
