@@ -48,8 +48,10 @@ impl Ladder {
         if now.since(since) < self.hold[at] {
             return State { low_since: Some(since), ..state };
         }
-        // The next level has to wait for its own time.
-        State { level: state.level - 1, low_since: Some(now) }
+        // The next level has to wait for its own time, which begins only when the use is low enough for that one.
+        let level = state.level - 1;
+        let low = usize::from(level).checked_sub(1).is_some_and(|at| used < self.up[at].saturating_sub(self.margin));
+        State { level, low_since: low.then_some(now) }
     }
 }
 
@@ -93,7 +95,7 @@ mod tests {
     #[test]
     fn comes_down_one_level_each_time_the_use_stayed_low_for_ten_minutes() {
         let steps = [(0, 960), (1, 849), (600, 849), (601, 849), (602, 740), (1_201, 740), (1_202, 700)];
-        assert_eq!(walk(&steps), [3, 3, 3, 2, 2, 2, 2], "749 is low enough for level 2 to end, its ten minutes begin at 602");
+        assert_eq!(walk(&steps), [3, 3, 3, 2, 2, 2, 1], "749 is low enough for level 2 to end, its ten minutes begin at 602");
         assert_eq!(walk(&[(0, 960), (1, 0), (601, 0), (1_200, 0), (1_201, 0), (1_801, 0), (9_000, 0)]), [3, 3, 2, 2, 1, 0, 0]);
     }
 
