@@ -117,10 +117,9 @@ pub(super) const fn is_crowded(refusal: &Refusal) -> bool {
     matches!(refusal.scope, Scope::Pool | Scope::Gateway) && matches!(refusal.remedy, Remedy::Wait(_))
 }
 
-/// Whether the request alone is larger than the whole limit. A limit of zero is a closed door, not a request too large.
+/// See [`Refusal::is_oversize`].
 pub(super) const fn is_oversize(refusal: &Refusal) -> bool {
-    let by_size = !matches!(refusal.measure, Measure::Message | Measure::Request | Measure::Money);
-    by_size && refusal.max > 0 && refusal.asked > refusal.max && !refusal.remedy.waiting_helps()
+    refusal.is_oversize()
 }
 
 fn of_limit(refusal: &Refusal) -> Shape<'static> {
