@@ -8,7 +8,7 @@ mod provider;
 
 pub use access::{Auth, ForwardId, Identity, Key};
 pub use limits::{Customer, Gateway, Messages, Plan, Quota, RateLimit, Spend, User};
-pub use provider::{Ceiling, LongContext, Model, ModelPrice, Pool, Pricing, Upstream};
+pub use provider::{Ceiling, Fallback, LongContext, Model, ModelPrice, Pool, Pricing, Upstream};
 
 use super::choice;
 use super::node::Node;
