@@ -4,3 +4,4 @@
 
 pub mod chain;
 pub mod level;
+pub mod personal;
