@@ -1,45 +1,8 @@
 //! What an answer says about itself: which model gave it, and what was given up for it. Never silent.
 
 use super::names::{DEGRADED, LEVEL, MODEL};
-use crate::degrade::chain::Cause;
+use crate::degrade::Degraded;
 use http::{HeaderMap, HeaderValue};
-
-/// What was given up for an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Degraded {
-    /// It is a shorter one, because of the level.
-    Short,
-    /// The fallback model gave it.
-    Cheaper(Cause),
-    /// A person will.
-    Handoff(Cause),
-}
-
-impl Degraded {
-    /// The spelling of the kind in headers, logs and metrics.
-    #[must_use]
-    pub const fn kind(self) -> &'static str {
-        match self {
-            Self::Short => "short",
-            Self::Cheaper(_) => "cheaper",
-            Self::Handoff(_) => "handoff",
-        }
-    }
-
-    /// Why, in the same places.
-    #[must_use]
-    pub const fn cause(self) -> &'static str {
-        match self {
-            Self::Short => "level",
-            Self::Cheaper(cause) | Self::Handoff(cause) => cause.as_str(),
-        }
-    }
-
-    /// An item of the header: a token with a parameter, as structured fields (RFC 9651) spell it.
-    fn item(self) -> String {
-        format!("{};cause={}", self.kind(), self.cause())
-    }
-}
 
 /// Says on an answer which model gave it, at which level, and what was given up for it. What stood there under those names is replaced.
 pub fn mark_answer(headers: &mut HeaderMap, model: &str, level: Option<u8>, degraded: &[Degraded]) {
@@ -61,6 +24,7 @@ pub fn mark_answer(headers: &mut HeaderMap, model: &str, level: Option<u8>, degr
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::degrade::chain::Cause;
 
     #[test]
     fn an_answer_says_what_was_given_up_as_a_list_of_items() {

@@ -7,8 +7,9 @@ mod chat;
 mod messages;
 mod responses;
 
-use super::degraded::{Degraded, mark_answer};
+use super::degraded::mark_answer;
 use super::names::{ANTHROPIC_REQUEST_ID, OPENAI_REQUEST_ID, TICKET, TICKET_URL};
+use crate::degrade::Degraded;
 use crate::degrade::chain::Cause;
 use crate::domain::{RequestId, Timestamp};
 use crate::wire::{Api, Dialect};

@@ -17,7 +17,7 @@ mod shape;
 mod standing;
 mod text;
 
-pub use degraded::{Degraded, mark_answer};
+pub use degraded::mark_answer;
 pub use handoff::{HANDOFF_MODEL, Handoff, hand_off};
 pub use headers::{is_account_number, rate_headers};
 pub use names::{DEGRADED, LEVEL, MODEL, NOTICE, OUTPUT_CAP, REFUSED_BY, REQUEST_ID, TICKET, TICKET_URL};

@@ -33,6 +33,15 @@ pub struct Account {
     attempts: u32,
 }
 
+/// A reservation that is to be swapped for another, and what was used of it so far.
+#[derive(Debug)]
+pub struct Used {
+    /// The reservation.
+    pub reservation: Reservation,
+    /// What settling it now would book.
+    pub actuals: Actuals,
+}
+
 impl std::fmt::Debug for Account {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Account").field("model", &self.model).finish_non_exhaustive()

@@ -1,5 +1,6 @@
 //! The three stages of a request: arrived, identified, and a call that is parsed and counted.
 
+use super::account::Used;
 use crate::config::Policy;
 use crate::config::policy::{App, Plan, Pool, Upstream};
 use crate::domain::{CustomerId, Priority, Timestamp, UserId};
@@ -96,13 +97,13 @@ pub struct Identified {
     pub payload: Payload,
 }
 
-/// Whose request it is, and what it has claimed so far.
-#[derive(Debug)]
+/// Whose request it is, and what it has claimed so far. Cheap to clone.
+#[derive(Debug, Clone)]
 pub struct Who {
     /// What the route speaks.
     pub api: Api,
     /// Method, path, headers.
-    pub head: Parts,
+    pub head: Arc<Parts>,
     /// The configuration it is served by.
     pub policy: Arc<Policy>,
     /// What is known of it so far.
@@ -157,7 +158,7 @@ pub struct Call {
     /// The body as it came.
     pub body: Bytes,
     /// What the body asks for; `None` for routes without a body.
-    pub request: Option<Request>,
+    pub request: Option<Arc<Request>>,
     /// What changes before the body goes on.
     pub edits: Edits,
     /// Where it goes.
@@ -170,6 +171,19 @@ pub struct Call {
     pub worst: Option<Worst>,
     /// The admitted claims and the duty to settle them; set by `admit`.
     pub reservation: Option<Reservation>,
+    /// What an earlier try of the same request leaves to this one; set by `degrade`.
+    pub earlier: Earlier,
+}
+
+/// What a try that failed leaves to the next one of the same request.
+#[derive(Debug, Default)]
+pub struct Earlier {
+    /// A reservation that the admission of the next try is to replace, in one step.
+    pub replaces: Option<Used>,
+    /// Whether the request is counted already: a provider has seen it, so it is not claimed again as a request of the customer's.
+    pub counted: bool,
+    /// How the customer's limits stood: those that are not claimed again keep their numbers.
+    pub standing: Option<Standing>,
 }
 
 /// Where a call goes and what it costs there.
@@ -203,6 +217,23 @@ impl Call {
     #[must_use]
     pub fn streams(&self) -> bool {
         self.request.as_ref().is_some_and(|request| request.stream)
+    }
+
+    /// The same call once more, for a try with another model: nothing of the body is copied, and what was admitted stays with this one.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        Self {
+            who: self.who.clone(),
+            body: self.body.clone(),
+            request: self.request.clone(),
+            edits: self.edits.clone(),
+            target: self.target.clone(),
+            input: self.input,
+            output: self.output,
+            worst: self.worst,
+            reservation: None,
+            earlier: Earlier::default(),
+        }
     }
 }
 

@@ -8,7 +8,7 @@
 //!    4 customer_rate   claims the message bucket; refuses who was just seen empty
 //!    5 inspect         -> Call: body read, model and price known, prompt counted, output bounded
 //!    6 repeat          (its place; not built yet)
-//!    7 degrade         (its place; not built yet)
+//!    7 degrade         on a refusal walks the plan's chain: waits, asks the fallback model, hands off
 //!    8 token_rate      claims RPM, TPM and the provider ceiling
 //!    9 spend           claims dollars and quotas
 //!   10 admit           commits all claims in one store call; waits for the start time
@@ -27,10 +27,13 @@ mod body;
 pub mod call;
 mod concurrency;
 mod customer_rate;
+mod degrade;
 mod empty;
 mod expected;
+mod fallback;
 mod forward;
 pub mod gateway;
+mod handoff;
 mod identify;
 mod inspect;
 mod observe;
@@ -59,6 +62,7 @@ pub fn build(gateway: &Arc<Gateway>) -> Stack {
         .layer(identify::IdentifyLayer)
         .layer(customer_rate::CustomerRateLayer(gateway.clone()))
         .layer(inspect::InspectLayer(gateway.clone()))
+        .layer(degrade::DegradeLayer(gateway.clone()))
         .layer(token_rate::TokenRateLayer)
         .layer(spend::SpendLayer(gateway.clone()))
         .layer(admit::AdmitLayer(gateway.clone()))

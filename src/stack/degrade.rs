@@ -1,0 +1,268 @@
+//! Layer 7: a plan instead of an error.
+//!
+//! A request that limits or provider stop walks its plan's chain for that cause ([`crate::degrade::chain`] has the rules): it waits and
+//! asks again, asks the model's fallback, is handed over to a person. What it holds from a try that failed at the provider is swapped for
+//! the claims of the next in one step of the store; what a limit refused holds nothing, and is claimed anew. The message of layer 4 is
+//! spent once, whatever is tried.
+//!
+//! At the end of the chain stands what stopped the request first: our refusal, or the provider's own error. Every answer says which model
+//! gave it and what was given up for it.
+
+use super::account::Used;
+use super::call::{Call, Earlier, Rejected, Reply};
+use super::fallback::{self, Barred};
+use super::gateway::Gateway;
+use super::handoff::{self, Tried};
+use crate::config::policy::{Fallback, Plan, Step};
+use crate::degrade::Degraded;
+use crate::degrade::chain::{Cause, Move, Permits, Walk};
+use crate::limit::Remedy;
+use crate::reply::{self, Rejection};
+use futures_util::future::BoxFuture;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::Instant;
+use tower::{Layer, Service};
+
+/// When a customer with too many requests in flight may be let in, microseconds: one of them may have ended by then.
+const CONCURRENT_RETRY: u64 = 1_000_000;
+
+/// Degrades for whatever it wraps.
+#[derive(Clone, Debug)]
+pub struct DegradeLayer(pub Arc<Gateway>);
+
+impl<S> Layer<S> for DegradeLayer {
+    type Service = Degrade<S>;
+    fn layer(&self, inner: S) -> Degrade<S> {
+        Degrade { inner, gateway: self.0.clone() }
+    }
+}
+
+/// See [`DegradeLayer`].
+#[derive(Clone, Debug)]
+pub struct Degrade<S> {
+    inner: S,
+    gateway: Arc<Gateway>,
+}
+
+impl<S> Service<Call> for Degrade<S>
+where
+    S: Service<Call, Response = Reply, Error = Box<Rejected>> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = Reply;
+    type Error = Box<Rejected>;
+    type Future = BoxFuture<'static, Result<Reply, Self::Error>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut call: Call) -> Self::Future {
+        let (mut inner, gateway) = (self.inner.clone(), self.gateway.clone());
+        Box::pin(async move {
+            let since = Instant::now();
+            act_on_level(&mut call, &gateway);
+            let spare = fork(&mut call);
+            let first = match inner.call(call).await {
+                Ok(reply) => return Ok(marked(reply, &spare)),
+                Err(rejected) => rejected,
+            };
+            let Some(cause) = cause_of(&first) else { return Err(first) };
+            let chain = chain_of(&spare.who.customer.plan, cause);
+            if chain.is_empty() {
+                return end(first, &spare);
+            }
+            let tried = vec![Tried { model: spare.target.model.clone(), outcome: outcome_of(&first) }];
+            Try { spare: &spare, cause, first, tried, counted: false, since, inner, gateway }.walk(chain).await
+        })
+    }
+}
+
+/// What the level of the call's pool demands on the way in: its output shortened, its ceiling claimed without a wait. Notes the level,
+/// which is 0 for as long as nothing measures it.
+fn act_on_level(call: &mut Call, _gateway: &Gateway) {
+    if call.target.pool.is_some() {
+        call.who.record.note(|facts| facts.pool_level = Some(0));
+    }
+}
+
+/// A copy to try again with. The claims of the layers above stay with the first try: they are spent with it.
+fn fork(call: &mut Call) -> Call {
+    let claims = std::mem::take(&mut call.who.claims);
+    let spare = call.fork();
+    call.who.claims = claims;
+    spare
+}
+
+fn chain_of(plan: &Plan, cause: Cause) -> &[Step] {
+    match cause {
+        Cause::Spend => &plan.on_spend,
+        Cause::Tokens => &plan.on_tokens,
+        Cause::Provider => &plan.on_provider,
+    }
+}
+
+/// What stopped a try; `None` where that is final.
+fn cause_of(rejected: &Rejected) -> Option<Cause> {
+    match &rejected.rejection {
+        Rejection::Limit(refusal) | Rejection::OutputFloor { refusal, .. } => Cause::of(refusal),
+        // The customer's own bound, like its rates.
+        Rejection::Concurrent { .. } => Some(Cause::Tokens),
+        Rejection::Overloaded { .. } | Rejection::Upstream(_) => Some(Cause::Provider),
+        _ => None,
+    }
+}
+
+/// When a try may be let through, microseconds, if waiting can help.
+fn retry_in(rejected: &Rejected) -> Option<u64> {
+    match &rejected.rejection {
+        Rejection::Limit(refusal) => match refusal.remedy {
+            Remedy::Wait(micros) | Remedy::InFlight(micros) => Some(micros),
+            Remedy::NextPeriod(_) | Remedy::Never => None,
+        },
+        Rejection::Concurrent { .. } => Some(CONCURRENT_RETRY),
+        Rejection::Overloaded { retry_in } => Some(*retry_in),
+        _ => None,
+    }
+}
+
+/// What came of a try, a word.
+fn outcome_of(rejected: &Rejected) -> &'static str {
+    rejected.rejection.cause()
+}
+
+/// What a try holds, to be swapped for what the next one claims.
+const fn taken_from(_rejected: &mut Rejected) -> Option<Used> {
+    None
+}
+
+/// The end of the chain: the provider's own error, where there is one, or the refusal.
+fn end(first: Box<Rejected>, _spare: &Call) -> Result<Reply, Box<Rejected>> {
+    Err(first)
+}
+
+/// Says on the answer of a model which one it was and what was given up for it.
+fn marked(mut reply: Reply, call: &Call) -> Reply {
+    if reply.status().is_success() {
+        call.who.record.read(|facts| {
+            reply::mark_answer(reply.headers_mut(), &call.target.model, facts.pool_level, &facts.degraded);
+        });
+    }
+    reply
+}
+
+/// A request on its way along its chain.
+struct Try<'a, S> {
+    spare: &'a Call,
+    cause: Cause,
+    /// What stopped it first, with what it holds.
+    first: Box<Rejected>,
+    tried: Vec<Tried>,
+    /// Whether a provider has seen the request, so that it is counted already.
+    counted: bool,
+    since: Instant,
+    inner: S,
+    gateway: Arc<Gateway>,
+}
+
+impl<S> Try<'_, S>
+where
+    S: Service<Call, Response = Reply, Error = Box<Rejected>>,
+{
+    async fn walk(mut self, chain: &[Step]) -> Result<Reply, Box<Rejected>> {
+        let fallback = fallback::permitted(self.spare);
+        let permits = Permits { cheaper: fallback.is_some(), handoff: handoff::permitted(self.spare) };
+        let mut walk = Walk::new(chain);
+        loop {
+            let answer = match (walk.next(permits, retry_in(&self.first), self.left()), &fallback) {
+                (Move::Wait(micros), _) => self.wait(micros).await,
+                (Move::Cheaper, Some(fallback)) => self.cheaper(fallback).await,
+                (Move::Cheaper, None) => None,
+                (Move::Handoff, _) => {
+                    let why = (self.cause, outcome_of(&self.first));
+                    let tried = std::mem::take(&mut self.tried);
+                    handoff::hand_off(self.spare, &self.first, why, tried, &self.gateway).await
+                }
+                (Move::Refuse, _) => return end(self.first, self.spare),
+            };
+            if let Some(reply) = answer {
+                return Ok(reply);
+            }
+        }
+    }
+
+    /// What is left of the time a request may be kept waiting, microseconds. Time spent in tries that failed counts.
+    fn left(&self) -> u64 {
+        let budget = self.spare.who.policy.retry.wait_budget;
+        u64::try_from(budget.saturating_sub(self.since.elapsed()).as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// Waits, and tries the same again.
+    async fn wait(&mut self, micros: u64) -> Option<Reply> {
+        let wait = Duration::from_micros(micros);
+        self.spare.who.record.note(|facts| facts.waited += wait);
+        tokio::time::sleep(wait).await;
+        let again = self.spare.fork();
+        let reply = self.ask(again).await?;
+        Some(marked(reply, self.spare))
+    }
+
+    /// Asks the fallback.
+    async fn cheaper(&mut self, fallback: &Fallback) -> Option<Reply> {
+        let cheaper = match fallback::call_of(self.spare, fallback, &self.gateway).await {
+            Ok(cheaper) => cheaper,
+            Err(barred) => {
+                self.note_barred(fallback, &barred);
+                return None;
+            }
+        };
+        let record = self.spare.who.record.clone();
+        let policy = &self.spare.who.policy;
+        // The record tells of the fallback from now on, and of the model asked for again should it not answer.
+        let before = record.read(|facts| (facts.model_is_known, facts.estimated_input, facts.output_cap));
+        record.note(|facts| {
+            facts.fallback_model = Some(cheaper.target.model.clone());
+            facts.model_is_known = policy.prices.lists(&cheaper.target.model);
+            facts.estimated_input = cheaper.input.best;
+            facts.output_cap = cheaper.output.cap;
+            facts.cause = None;
+        });
+        let answering = cheaper.fork();
+        if let Some(reply) = self.ask(cheaper).await {
+            // An error here is about what this model cannot take; the client asked for another one and must not be puzzled by it.
+            if reply.status().is_success() {
+                record.note(|facts| facts.degraded.push(Degraded::Cheaper(self.cause)));
+                return Some(marked(reply, &answering));
+            }
+            self.tried.push(Tried { model: answering.target.model.clone(), outcome: "refused_by_model" });
+        }
+        record.note(|facts| {
+            facts.fallback_model = None;
+            (facts.model_is_known, facts.estimated_input, facts.output_cap) = before;
+        });
+        None
+    }
+
+    /// One more try; `None` when it is refused in its turn.
+    async fn ask(&mut self, mut call: Call) -> Option<Reply> {
+        let replaces = taken_from(&mut self.first);
+        self.counted |= replaces.as_ref().is_some_and(|used| used.actuals.attempted);
+        call.earlier = Earlier { replaces, counted: self.counted, standing: self.first.standing.clone() };
+        let model = call.target.model.clone();
+        match self.inner.call(call).await {
+            Ok(reply) => Some(reply),
+            Err(rejected) => {
+                self.tried.push(Tried { model, outcome: outcome_of(&rejected) });
+                None
+            }
+        }
+    }
+
+    fn note_barred(&mut self, fallback: &Fallback, barred: &Barred) {
+        let reason = barred.as_str();
+        self.tried.push(Tried { model: fallback.model.clone(), outcome: reason });
+        tracing::debug!(request_id = %self.spare.who.record.id, fallback = %fallback.model, reason, "the fallback cannot answer");
+    }
+}
