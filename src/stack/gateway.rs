@@ -11,6 +11,7 @@ use crate::store::leases::Keeper;
 use crate::store::settler::Settler;
 use crate::store::{Ledger, Stores};
 use crate::telemetry::Metrics;
+use crate::triage::Desk;
 use crate::upstream::{Client, Tasks};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -31,6 +32,8 @@ pub struct Gateway {
     pub ledger: Arc<dyn Ledger>,
     /// Tickets, records, stored replies, jobs.
     pub documents: Arc<dyn Documents>,
+    /// Those who wait for a person.
+    pub triage: Desk,
     /// The queue of settlements.
     pub settler: Settler,
     /// How long a hold stands without being renewed.
@@ -76,7 +79,10 @@ impl Gateway {
         let places = concurrency.slots + concurrency.queue + SPARE_SETTLEMENTS;
         let lease = policy.store.lease();
         let settler = Settler::start(ledger.clone(), places);
+        let metrics = Arc::<Metrics>::default();
+        let triage = Desk::start(documents.clone(), &policy.triage, clock.clone(), metrics.clone())?;
         Ok(Arc::new(Self {
+            triage,
             _keeper: Keeper::start(&ledger, settler.running(), lease),
             settler,
             lease,
@@ -89,7 +95,7 @@ impl Gateway {
             ledger,
             documents,
             clock,
-            metrics: Arc::default(),
+            metrics,
             tasks: Tasks::default(),
             empty: EmptyBuckets::default(),
             long_counts: Arc::new(Semaphore::new(LONG_COUNTS)),

@@ -1,6 +1,7 @@
 //! `/metrics`: counters and histograms with bounded labels. Never a customer id; a model only when it has a price.
 
 use super::outage::OutageMetrics;
+use super::triage::TriageMetrics;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
@@ -43,6 +44,8 @@ pub struct Metrics {
     pub unsettled: Gauge,
     /// The store's outages.
     pub outage: OutageMetrics,
+    /// The triage queue, and webhooks.
+    pub triage: TriageMetrics,
     /// Provider count over our estimate, per model, in thousandths.
     pub factor: Family<ModelLabels, Gauge>,
 }
@@ -107,6 +110,7 @@ impl Default for Metrics {
             queued: Gauge::default(),
             unsettled: Gauge::default(),
             outage: OutageMetrics::default(),
+            triage: TriageMetrics::default(),
             factor: Family::default(),
         };
         let r = &mut metrics.registry;
@@ -125,6 +129,7 @@ impl Default for Metrics {
         r.register("unsettled", "Reservations not yet settled in the store", metrics.unsettled.clone());
         r.register("estimate_factor_permille", "Learned factor of the token estimate, by model", metrics.factor.clone());
         metrics.outage.register(r);
+        metrics.triage.register(r);
         metrics
     }
 }
