@@ -33,6 +33,7 @@ mod forward;
 pub mod gateway;
 mod identify;
 mod inspect;
+pub mod levels;
 mod observe;
 mod output;
 pub mod router;

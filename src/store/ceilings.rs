@@ -5,7 +5,7 @@
 //! started has used nothing.
 
 use crate::domain::{Clock, Timestamp};
-use crate::limit::{Gauge, Line, LimitName, Measure, Rule};
+use crate::limit::{Gauge, LimitName, Line, Measure, Rule};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -148,7 +148,11 @@ mod tests {
     fn line(scope: Scope, limit: LimitName, measure: Measure, amount: u64) -> Line {
         let bucket = Bucket::with_headroom(100_000, 100_000, 60_000_000, 970_000).expect("exact");
         let rule = Rule::Bucket { bucket, max_wait: 0, forgive: false };
-        Line { claim: Claim { scope: ScopeKey { scope, owner: "mini".into() }, limit, rule, measure, amount }, actual: 0, booked: 0 }
+        Line {
+            claim: Claim { scope: ScopeKey { scope, owner: "mini".into() }, limit, rule, measure, amount },
+            actual: 0,
+            booked: 0,
+        }
     }
 
     #[test]
