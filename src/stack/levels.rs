@@ -232,7 +232,8 @@ fn total(said: &BTreeMap<String, Said>) -> u64 {
 }
 
 /// The pool of a ceiling: in passthrough mode each credential has its own ceiling of each pool.
-fn pool_of(owner: &str) -> &str {
+#[must_use]
+pub fn pool_of(owner: &str) -> &str {
     owner.split_once('/').map_or(owner, |(pool, _)| pool)
 }
 

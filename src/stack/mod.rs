@@ -31,6 +31,7 @@ mod empty;
 mod expected;
 mod forward;
 pub mod gateway;
+mod give_up;
 mod identify;
 mod inspect;
 pub mod levels;

@@ -1,6 +1,7 @@
 //! From the file as written to the policy: defaults filled in, names looked up, numbers checked, all problems at once.
 
 mod access;
+mod levels;
 mod limits;
 mod models;
 mod overlay;
@@ -13,7 +14,7 @@ use super::choice::AuthMode;
 use super::env::Env;
 use super::file::File;
 use super::node;
-use super::policy::{Classes, Handoff, Levels, Policy, Records, Repeats, Retry, Triage, Unpriced};
+use super::policy::{Classes, Handoff, Policy, Records, Repeats, Retry, Triage, Unpriced};
 use super::prices;
 use super::problem::{Findings, Place, Problem, Source, Warning};
 use super::read::{Known as _, Read as _};
@@ -143,7 +144,7 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
         unbounded: server::unbounded(file),
         retry: Retry { wait_budget, ..Retry::default() },
         classes: Classes::default(),
-        levels: Levels::default(),
+        levels: levels::levels(c, file),
         handoff: Handoff::default(),
         triage: Triage::default(),
         records: Records::default(),
