@@ -2,6 +2,7 @@
 
 mod access;
 mod fallbacks;
+mod levels;
 mod limits;
 mod models;
 mod overlay;
@@ -14,7 +15,7 @@ use super::choice::AuthMode;
 use super::env::Env;
 use super::file::File;
 use super::node;
-use super::policy::{Class, Classes, Handoff, Levels, Policy, Records, Repeats, Retry, Triage, Unpriced};
+use super::policy::{Class, Classes, Handoff, Policy, Records, Repeats, Retry, Triage, Unpriced};
 use super::prices;
 use super::problem::{Findings, Place, Problem, Source, Warning};
 use super::read::{Known as _, Read as _};
@@ -144,7 +145,7 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
         unbounded: server::unbounded(file),
         retry: Retry { wait_budget, ..Retry::default() },
         classes: classes(file),
-        levels: Levels::default(),
+        levels: levels::levels(c, file),
         handoff: handoff(c, file),
         triage: Triage::default(),
         records: Records::default(),
