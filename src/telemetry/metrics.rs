@@ -46,6 +46,10 @@ pub struct Metrics {
     pub outage: OutageMetrics,
     /// The triage queue, and webhooks.
     pub triage: TriageMetrics,
+    /// How much is given up, by pool.
+    pub levels: Family<PoolLabels, Gauge>,
+    /// Use of the ceiling in the trailing minute, by pool, thousandths.
+    pub ceiling_used: Family<PoolLabels, Gauge>,
     /// Provider count over our estimate, per model, in thousandths.
     pub factor: Family<ModelLabels, Gauge>,
 }
@@ -82,6 +86,8 @@ labels! {
     UpstreamLabels { upstream: Name, result: &'static str }
     /// Labels of [`Metrics::anomalies`].
     AnomalyLabels { kind: &'static str }
+    /// One pool.
+    PoolLabels { pool: Name }
     /// One route.
     ApiLabels { api: &'static str }
     /// Labels of [`Metrics::store_calls`].
@@ -109,6 +115,8 @@ impl Default for Metrics {
             in_flight: Gauge::default(),
             queued: Gauge::default(),
             unsettled: Gauge::default(),
+            levels: Family::default(),
+            ceiling_used: Family::default(),
             outage: OutageMetrics::default(),
             triage: TriageMetrics::default(),
             factor: Family::default(),
@@ -128,6 +136,12 @@ impl Default for Metrics {
         r.register("queued", "Requests waiting for a slot", metrics.queued.clone());
         r.register("unsettled", "Reservations not yet settled in the store", metrics.unsettled.clone());
         r.register("estimate_factor_permille", "Learned factor of the token estimate, by model", metrics.factor.clone());
+        r.register("level", "How much is given up, 0 to 3, by pool", metrics.levels.clone());
+        r.register(
+            "ceiling_used_permille",
+            "Use of the ceiling in the trailing minute, all gateways, by pool",
+            metrics.ceiling_used.clone(),
+        );
         metrics.outage.register(r);
         metrics.triage.register(r);
         metrics
