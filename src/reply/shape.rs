@@ -78,6 +78,7 @@ impl Rejection {
                 ..after(CONCURRENT_RETRY, shape(StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded"))
             },
             Self::Overloaded { retry_in } => after(*retry_in, shape(StatusCode::SERVICE_UNAVAILABLE, "overloaded")),
+            Self::BackgroundPaused { retry_in } => after(*retry_in, shape(StatusCode::SERVICE_UNAVAILABLE, "background_paused")),
             Self::LimitsUnavailable => after(OUTAGE_RETRY, shape(StatusCode::SERVICE_UNAVAILABLE, "limits_unavailable")),
             Self::InvalidCustomerId(_) | Self::ConflictingCustomerIds => shape(StatusCode::BAD_REQUEST, "invalid_customer_id"),
             Self::MissingCustomerId => shape(StatusCode::BAD_REQUEST, "missing_customer_id"),

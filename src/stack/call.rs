@@ -171,6 +171,8 @@ pub struct Call {
     pub worst: Option<Worst>,
     /// The admitted claims and the duty to settle them; set by `admit`.
     pub reservation: Option<Reservation>,
+    /// How much is being given up in its pool, 0 to 3.
+    pub level: u8,
     /// What an earlier try of the same request leaves to this one; set by `degrade`.
     pub earlier: Earlier,
 }
@@ -232,6 +234,7 @@ impl Call {
             output: self.output,
             worst: self.worst,
             reservation: None,
+            level: self.level,
             earlier: Earlier::default(),
         }
     }

@@ -1,6 +1,6 @@
 //! Layer 7: a plan instead of an error.
 //!
-//! A request that limits or provider stop walks its plan's chain for that cause ([`crate::degrade::chain`] has the rules): it waits and
+//! On the way in the level of its pool may shorten a request ([`give_up`]). One that limits or provider stop walks its plan's chain for that cause ([`crate::degrade::chain`] has the rules): it waits and
 //! asks again, asks the model's fallback, is handed over to a person. What it holds from a try that failed at the provider is swapped for
 //! the claims of the next in one step of the store; what a limit refused holds nothing, and is claimed anew. The message of layer 4 is
 //! spent once, whatever is tried.
@@ -12,12 +12,15 @@ use super::account::Used;
 use super::call::{Call, Earlier, Rejected, Reply};
 use super::fallback::{self, Barred};
 use super::gateway::Gateway;
-use super::handoff::{self, Tried};
+use super::give_up;
+use super::handoff;
 use crate::config::policy::{Fallback, Plan, Step};
 use crate::degrade::Degraded;
 use crate::degrade::chain::{Cause, Move, Permits, Walk};
 use crate::limit::Remedy;
 use crate::reply::{self, Rejection};
+use crate::telemetry::record::Facts;
+use crate::triage::Attempt;
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -63,7 +66,7 @@ where
         let (mut inner, gateway) = (self.inner.clone(), self.gateway.clone());
         Box::pin(async move {
             let since = Instant::now();
-            act_on_level(&mut call, &gateway);
+            give_up::apply(&mut call, &gateway)?;
             let spare = fork(&mut call);
             let first = match inner.call(call).await {
                 Ok(reply) => return Ok(marked(reply, &spare)),
@@ -74,17 +77,9 @@ where
             if chain.is_empty() {
                 return end(first, &spare);
             }
-            let tried = vec![Tried { model: spare.target.model.clone(), outcome: outcome_of(&first) }];
+            let tried = vec![attempt(&spare.target.model, outcome_of(&first))];
             Try { spare: &spare, cause, first, tried, counted: false, since, inner, gateway }.walk(chain).await
         })
-    }
-}
-
-/// What the level of the call's pool demands on the way in: its output shortened, its ceiling claimed without a wait. Notes the level,
-/// which is 0 for as long as nothing measures it.
-fn act_on_level(call: &mut Call, _gateway: &Gateway) {
-    if call.target.pool.is_some() {
-        call.who.record.note(|facts| facts.pool_level = Some(0));
     }
 }
 
@@ -133,6 +128,11 @@ fn outcome_of(rejected: &Rejected) -> &'static str {
     rejected.rejection.cause()
 }
 
+/// A try, for whoever reads the ticket.
+fn attempt(model: &str, outcome: &str) -> Attempt {
+    Attempt { model: model.into(), outcome: outcome.into() }
+}
+
 /// What a try holds, to be swapped for what the next one claims.
 const fn taken_from(_rejected: &mut Rejected) -> Option<Used> {
     None
@@ -159,7 +159,7 @@ struct Try<'a, S> {
     cause: Cause,
     /// What stopped it first, with what it holds.
     first: Box<Rejected>,
-    tried: Vec<Tried>,
+    tried: Vec<Attempt>,
     /// Whether a provider has seen the request, so that it is counted already.
     counted: bool,
     since: Instant,
@@ -211,20 +211,28 @@ where
 
     /// Asks the fallback.
     async fn cheaper(&mut self, fallback: &Fallback) -> Option<Reply> {
+        let record = self.spare.who.record.clone();
+        // The record tells of the fallback from now on, and of the model asked for again should it not answer.
+        let before = record.read(|facts| {
+            (facts.model_is_known, facts.estimated_input, facts.output_cap, facts.pool_level, facts.degraded.clone())
+        });
+        let restore = |facts: &mut Facts| {
+            facts.fallback_model = None;
+            (facts.model_is_known, facts.estimated_input, facts.output_cap, facts.pool_level, facts.degraded) = before;
+        };
+        record.note(|facts| facts.degraded = Vec::new());
         let cheaper = match fallback::call_of(self.spare, fallback, &self.gateway).await {
             Ok(cheaper) => cheaper,
             Err(barred) => {
+                record.note(restore);
                 self.note_barred(fallback, &barred);
                 return None;
             }
         };
-        let record = self.spare.who.record.clone();
-        let policy = &self.spare.who.policy;
-        // The record tells of the fallback from now on, and of the model asked for again should it not answer.
-        let before = record.read(|facts| (facts.model_is_known, facts.estimated_input, facts.output_cap));
+        let known = self.spare.who.policy.prices.lists(&cheaper.target.model);
         record.note(|facts| {
             facts.fallback_model = Some(cheaper.target.model.clone());
-            facts.model_is_known = policy.prices.lists(&cheaper.target.model);
+            facts.model_is_known = known;
             facts.estimated_input = cheaper.input.best;
             facts.output_cap = cheaper.output.cap;
             facts.cause = None;
@@ -236,12 +244,9 @@ where
                 record.note(|facts| facts.degraded.push(Degraded::Cheaper(self.cause)));
                 return Some(marked(reply, &answering));
             }
-            self.tried.push(Tried { model: answering.target.model.clone(), outcome: "refused_by_model" });
+            self.tried.push(attempt(&answering.target.model, "refused_by_model"));
         }
-        record.note(|facts| {
-            facts.fallback_model = None;
-            (facts.model_is_known, facts.estimated_input, facts.output_cap) = before;
-        });
+        record.note(restore);
         None
     }
 
@@ -254,7 +259,7 @@ where
         match self.inner.call(call).await {
             Ok(reply) => Some(reply),
             Err(rejected) => {
-                self.tried.push(Tried { model, outcome: outcome_of(&rejected) });
+                self.tried.push(attempt(&model, outcome_of(&rejected)));
                 None
             }
         }
@@ -262,7 +267,7 @@ where
 
     fn note_barred(&mut self, fallback: &Fallback, barred: &Barred) {
         let reason = barred.as_str();
-        self.tried.push(Tried { model: fallback.model.clone(), outcome: reason });
+        self.tried.push(attempt(&fallback.model, reason));
         tracing::debug!(request_id = %self.spare.who.record.id, fallback = %fallback.model, reason, "the fallback cannot answer");
     }
 }

@@ -6,6 +6,7 @@
 
 use super::call::{Call, Credential};
 use super::gateway::Gateway;
+use super::give_up;
 use super::inspect::prepare;
 use crate::config::policy::Fallback;
 use crate::degrade::personal::{self, Found};
@@ -42,7 +43,7 @@ pub enum Barred {
 
 impl Barred {
     /// A word for the log.
-    pub const fn as_str(&self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             Self::Refused(rejection) => rejection.cause(),
             Self::TooLong => "too_long",
@@ -80,6 +81,8 @@ pub async fn call_of(call: &Call, fallback: &Fallback, gateway: &Arc<Gateway>) -
     who.claims = Vec::new(); // the message is spent
     let mut cheaper = prepare(who, body, request, gateway).await.map_err(Barred::Refused)?;
     fit(&mut cheaper)?;
+    // Its pool may be another one, with a level of its own.
+    give_up::apply(&mut cheaper, gateway).map_err(|rejected| Barred::Refused(rejected.rejection))?;
     if cheaper.target.upstream.name != call.target.upstream.name {
         may_leave(call, &cheaper, fallback).await?;
     }

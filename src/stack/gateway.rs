@@ -2,15 +2,19 @@
 
 use super::empty::EmptyBuckets;
 use super::expected::Expected;
+use super::levels::{LevelKeeper, Levels};
 use super::slots::Slots;
 use crate::config::Policy;
+use crate::config::policy::Concurrency;
 use crate::domain::{Boundaries, Clock, Period, ReservationId, Timestamp, Zone};
 use crate::estimate::Estimator;
+use crate::store::ceilings::Ceilings;
 use crate::store::documents::Documents;
 use crate::store::leases::Keeper;
 use crate::store::settler::Settler;
 use crate::store::{Ledger, Stores};
 use crate::telemetry::Metrics;
+use crate::triage::Desk;
 use crate::upstream::{Client, Tasks};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -26,11 +30,13 @@ const REMEMBERED_PIECES: usize = 200_000;
 /// The shared state of one gateway process.
 pub struct Gateway {
     /// The configuration in force; a request keeps the one it started with.
-    pub policy: ArcSwap<Policy>,
+    pub policy: Arc<ArcSwap<Policy>>,
     /// The books.
     pub ledger: Arc<dyn Ledger>,
     /// Tickets, records, stored replies, jobs.
     pub documents: Arc<dyn Documents>,
+    /// Those who wait for a person.
+    pub triage: Desk,
     /// The queue of settlements.
     pub settler: Settler,
     /// How long a hold stands without being renewed.
@@ -53,7 +59,10 @@ pub struct Gateway {
     pub empty: EmptyBuckets,
     /// Bounds the prompts counted off the async threads.
     pub long_counts: Arc<Semaphore>,
+    /// How near each pool is to its ceiling.
+    pub levels: Arc<Levels>,
     calendar: Mutex<Calendar>,
+    _levels: LevelKeeper,
     /// Renews the holds of this gateway and books those of dead ones.
     _keeper: Keeper,
 }
@@ -72,24 +81,33 @@ impl Gateway {
     pub fn new(policy: Policy, stores: Stores, clock: Arc<dyn Clock>) -> Result<Arc<Self>, crate::upstream::ClientError> {
         let Stores { ledger, documents } = stores;
         let client = Client::new(&policy)?;
-        let concurrency = &policy.concurrency;
-        let places = concurrency.slots + concurrency.queue + SPARE_SETTLEMENTS;
+        let Concurrency { slots, queue, queue_per_customer, .. } = policy.concurrency;
+        let places = slots + queue + SPARE_SETTLEMENTS;
         let lease = policy.store.lease();
-        let settler = Settler::start(ledger.clone(), places);
+        let ceilings = Arc::new(Ceilings::new(clock.clone()));
+        let settler = Settler::start(ledger.clone(), places).telling(ceilings.clone());
+        let metrics = Arc::<Metrics>::default();
+        let triage = Desk::start(documents.clone(), &policy.triage, clock.clone(), metrics.clone())?;
+        let levels = Arc::new(Levels::new(ceilings, documents.clone(), clock.clone()));
+        let policy = Arc::new(ArcSwap::from_pointee(policy));
+        let in_force = policy.clone();
         Ok(Arc::new(Self {
+            _levels: LevelKeeper::start(levels.clone(), move || in_force.load().levels.clone()),
+            levels,
+            triage,
             _keeper: Keeper::start(&ledger, settler.running(), lease),
             settler,
             lease,
             estimator: Arc::new(Estimator::new(REMEMBERED_PIECES)),
             expected: Expected::default(),
             client,
-            slots: Slots::new(concurrency.slots, concurrency.queue, concurrency.queue_per_customer),
-            calendar: Mutex::new(Calendar::new(policy.zone.clone(), clock.now())),
-            policy: ArcSwap::from_pointee(policy),
+            slots: Slots::new(slots, queue, queue_per_customer),
+            calendar: Mutex::new(Calendar::new(policy.load().zone.clone(), clock.now())),
+            policy,
             ledger,
             documents,
             clock,
-            metrics: Arc::default(),
+            metrics,
             tasks: Tasks::default(),
             empty: EmptyBuckets::default(),
             long_counts: Arc::new(Semaphore::new(LONG_COUNTS)),

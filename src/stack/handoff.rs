@@ -5,16 +5,7 @@ use super::gateway::Gateway;
 use crate::degrade::Degraded;
 use crate::degrade::chain::{Asked, Cause};
 use crate::reply::{self, Handoff};
-use std::sync::Arc;
-
-/// A try at an answer, for whoever reads the ticket.
-#[derive(Clone, Debug)]
-pub struct Tried {
-    /// The model.
-    pub model: Arc<str>,
-    /// What came of it, a word.
-    pub outcome: &'static str,
-}
+use crate::triage::{self, Attempt, NewTicket, TicketRef};
 
 /// Whether a person's later answer can stand in for the model's.
 pub fn permitted(call: &Call) -> bool {
@@ -35,12 +26,13 @@ pub async fn hand_off(
     call: &Call,
     first: &Rejected,
     why: (Cause, &'static str),
-    tried: Vec<Tried>,
+    tried: Vec<Attempt>,
     gateway: &Gateway,
 ) -> Option<Reply> {
     let (cause, word) = why;
     let record = &call.who.record;
     let ticket = ticket(call, word, tried, gateway).await;
+    let id = ticket.id.to_string();
     let level = record.read(|facts| facts.pool_level);
     let mut reply = reply::hand_off(&Handoff {
         api: call.who.api,
@@ -51,25 +43,39 @@ pub async fn hand_off(
         at: gateway.clock.now(),
         cause,
         level,
-        ticket: &ticket.0,
-        ticket_url: &ticket.1,
+        ticket: &id,
+        ticket_url: &ticket.url,
     })?;
     if let Some(standing) = &first.standing {
         reply::rate_headers(reply.headers_mut(), standing, call.who.api.dialect());
     }
     record.note(|facts| {
         facts.degraded.push(Degraded::Handoff(cause));
-        facts.ticket = Some(ticket.0.into());
+        facts.ticket = Some(id.into());
         facts.cause = Some(word);
         facts.served_model = Some(reply::HANDOFF_MODEL.to_owned());
     });
     Some(reply)
 }
 
-/// Opens a ticket: its id and where its status is read.
-async fn ticket(call: &Call, cause: &'static str, tried: Vec<Tried>, gateway: &Gateway) -> (String, String) {
-    let _ = (call, cause, tried, gateway);
-    let id = format!("tt_{:032x}", fastrand::u128(..));
-    let url = format!("/v1/triage/{id}");
-    (id, url)
+/// Opens a ticket. Never fails, and waits only to find out whether the conversation has one already.
+async fn ticket(call: &Call, cause: &'static str, tried: Vec<Attempt>, gateway: &Gateway) -> TicketRef {
+    let (who, desk) = (&call.who, &gateway.triage);
+    let text = desk.keeps_text().then(|| triage::transcript(&call.body, desk.most_text()));
+    let new = NewTicket {
+        customer: who.customer.id.clone(),
+        user: who.customer.user.as_ref().map(|(user, _)| user.clone()),
+        app: who.app.name.clone(),
+        plan: who.customer.plan.name.clone(),
+        class: who.class.clone(),
+        priority: who.priority,
+        conversation: triage::conversation(&who.head.headers),
+        cause,
+        attempts: tried,
+        cost: who.record.read(|facts| facts.cost),
+        model: call.target.model.clone(),
+        request: who.record.id,
+        text,
+    };
+    desk.hand_off(new).await
 }

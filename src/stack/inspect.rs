@@ -128,6 +128,7 @@ fn call(who: Who, target: Target) -> Call {
         output: super::call::Output::default(),
         worst: None,
         reservation: None,
+        level: 0,
         earlier: Earlier::default(),
     }
 }
@@ -183,7 +184,7 @@ fn hidden_context(request: &Request, input: &InputCount, assumed: Option<u64>) -
 }
 
 /// The most the call can cost, apart from what settlement alone can know.
-fn worst_of(call: &Call, request: &Request) -> Option<Worst> {
+pub fn worst_of(call: &Call, request: &Request) -> Option<Worst> {
     let price = call.target.price.as_ref()?;
     let features = &request.features;
     // A word of the prompt may look like one of these fields: then the bound is a little high, never low.

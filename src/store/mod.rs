@@ -1,5 +1,6 @@
 //! Where the books are kept: one trait per concern, each with an embedded and a Redis implementation.
 
+pub mod ceilings;
 pub mod documents;
 pub mod embedded;
 pub mod leases;

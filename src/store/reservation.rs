@@ -66,12 +66,17 @@ impl Reservation {
     ) -> Self {
         place.hold(id, &customer);
         let lines = Line::taken(claims, elastic, decision);
+        place.claimed(&lines);
         Self { settlement: Settlement { reservation: id, customer, lines }, attempted: false, used: None, place: Some(place) }
     }
 
     /// Adds what a further decision took: the ceiling at the start time, or that of a further attempt.
     pub fn extend(&mut self, claims: &[Claim], elastic: Option<&Elastic>, decision: &Decision) {
-        self.settlement.lines.extend(Line::taken(claims, elastic, decision));
+        let lines = Line::taken(claims, elastic, decision);
+        if let Some(place) = &mut self.place {
+            place.claimed(&lines);
+        }
+        self.settlement.lines.extend(lines);
     }
 
     /// Its id.

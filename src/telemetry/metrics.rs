@@ -1,6 +1,7 @@
 //! `/metrics`: counters and histograms with bounded labels. Never a customer id; a model only when it has a price.
 
 use super::outage::OutageMetrics;
+use super::triage::TriageMetrics;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
@@ -45,6 +46,12 @@ pub struct Metrics {
     pub unsettled: Gauge,
     /// The store's outages.
     pub outage: OutageMetrics,
+    /// The triage queue, and webhooks.
+    pub triage: TriageMetrics,
+    /// How much is given up, by pool.
+    pub levels: Family<PoolLabels, Gauge>,
+    /// Use of the ceiling in the trailing minute, by pool, thousandths.
+    pub ceiling_used: Family<PoolLabels, Gauge>,
     /// Provider count over our estimate, per model, in thousandths.
     pub factor: Family<ModelLabels, Gauge>,
 }
@@ -83,6 +90,8 @@ labels! {
     UpstreamLabels { upstream: Name, result: &'static str }
     /// Labels of [`Metrics::anomalies`].
     AnomalyLabels { kind: &'static str }
+    /// One pool.
+    PoolLabels { pool: Name }
     /// One route.
     ApiLabels { api: &'static str }
     /// Labels of [`Metrics::store_calls`].
@@ -111,7 +120,10 @@ impl Default for Metrics {
             in_flight: Gauge::default(),
             queued: Gauge::default(),
             unsettled: Gauge::default(),
+            levels: Family::default(),
+            ceiling_used: Family::default(),
             outage: OutageMetrics::default(),
+            triage: TriageMetrics::default(),
             factor: Family::default(),
         };
         let r = &mut metrics.registry;
@@ -130,7 +142,14 @@ impl Default for Metrics {
         r.register("queued", "Requests waiting for a slot", metrics.queued.clone());
         r.register("unsettled", "Reservations not yet settled in the store", metrics.unsettled.clone());
         r.register("estimate_factor_permille", "Learned factor of the token estimate, by model", metrics.factor.clone());
+        r.register("level", "How much is given up, 0 to 3, by pool", metrics.levels.clone());
+        r.register(
+            "ceiling_used_permille",
+            "Use of the ceiling in the trailing minute, all gateways, by pool",
+            metrics.ceiling_used.clone(),
+        );
         metrics.outage.register(r);
+        metrics.triage.register(r);
         metrics
     }
 }

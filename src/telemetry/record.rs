@@ -75,7 +75,7 @@ pub struct Facts {
     pub cost: NanoUsd,
     /// What was given up for the answer.
     pub degraded: Vec<Degraded>,
-    /// The level of the model's pool when the request came.
+    /// How much was being given up in the model's pool, 0 to 3; `None` for a model in no pool.
     pub pool_level: Option<u8>,
     /// The ticket under which a person takes over.
     pub ticket: Option<Box<str>>,

@@ -28,6 +28,17 @@ pub struct Edits {
     /// Who the provider is told the user is, where the request does not say itself: `safety_identifier` (Chat, Responses), `user`
     /// (Completions, Embeddings) or `metadata.user_id` (Messages).
     pub user_id: Option<String>,
+    /// Further changes, found in the same body. Their places never overlap those of the fields above.
+    pub changes: Vec<Change>,
+}
+
+/// A piece of a body and what stands there instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The bytes that go; empty = something is put before this offset.
+    pub at: Range<usize>,
+    /// What comes.
+    pub json: String,
 }
 
 /// Where the fields stand that may be changed, as byte offsets.
@@ -90,7 +101,7 @@ impl Request {
     /// If `body` is not the body that this request was parsed from.
     #[must_use]
     pub fn apply(&self, body: &Bytes, edits: &Edits) -> Bytes {
-        let Edits { model, system, output_cap, include_usage, user_id } = edits;
+        let Edits { model, system, output_cap, include_usage, user_id, changes } = edits;
         let places = &self.places;
         assert_eq!(body.len(), places.length, "a request is applied to its own body");
         let mut patch = Patch { inside: places.inside, changes: Vec::new() };
@@ -109,6 +120,9 @@ impl Request {
         }
         if let Some(user) = user_id {
             self.write_user(&mut patch, user);
+        }
+        for change in changes {
+            patch.replace(&change.at, change.json.clone());
         }
         patch.apply(body, places.start)
     }

@@ -3,10 +3,12 @@
 //! `config/tollgate.toml` describes the keys for operators; the types say what each may hold.
 
 mod access;
+mod desk;
 mod limits;
 mod provider;
 
 pub use access::{Auth, ForwardId, Identity, Key};
+pub use desk::{Admin, HookUrl, Triage, Webhook};
 pub use limits::{Customer, Gateway, Messages, Plan, Quota, RateLimit, Spend, User};
 pub use provider::{Ceiling, Fallback, LongContext, Model, ModelPrice, Pool, Pricing, Upstream};
 
@@ -52,12 +54,18 @@ table! {
         priorities: Priorities,
         /// `[budget]`
         budget: Budget,
+        /// `[levels]`
+        levels: Levels,
         /// `[retry]`
         retry: Retry,
         /// `[concurrency]`
         concurrency: Concurrency,
         /// `[handoff]`
         handoff: Handoff,
+        /// `[triage]`
+        triage: Triage,
+        /// `[admin]`
+        admin: Admin,
     }
 
     /// `[server]`
@@ -138,6 +146,20 @@ table! {
         zone: At<String>,
         /// Percent of a cap from which answers carry a notice.
         notice: At<u64>,
+    }
+
+    /// `[levels]`
+    Levels {
+        /// Percent of the ceiling in use from which level 1, 2 and 3 hold.
+        at: At<Vec<At<u64>>>,
+        /// Points below its threshold at which a level begins to end.
+        margin: At<u64>,
+        /// For how long the use has to stay there.
+        hold: Wait,
+        /// Level 2: the output cap.
+        output_cap: At<u64>,
+        /// Level 2: what is appended to the prompt.
+        brevity: At<String>,
     }
 
     /// `[retry]`

@@ -62,7 +62,7 @@ fn a_bad_entry_is_named_with_its_line_and_what_to_do() {
         ("[models.m]\nprice = { input = nan, output = 1 }", "f:2: models.m.price.input: nan is not"),
         ("[models.m]\nprice = { input = \"\", output = 1 }", "f:2: models.m.price.input: must be a number"),
         ("[pricing]\nfile = \"/no/such\"", "f:2: pricing.file: the price file \"/no/such\" cannot be read"),
-        ("[levels]\nx = 1", "f:1: levels: is not a setting"),
+        ("[alerts]\nx = 1", "f:1: alerts: is not a setting"),
         ("x = [", "f:1: is not TOML here"),
     ] {
         let found = problems(text, &[]);
@@ -140,6 +140,22 @@ fn fallbacks_that_loop_chain_or_have_no_price_are_refused() {
     assert!(unpriced[0].starts_with("f:2: models.gpt-4o.fallback: the fallback \"m-small\" has no price"), "{unpriced:?}");
     let text = "[models.gpt-4o]\nfallback = \"m-small\"\n[models.m-small]\nprice = { input = 0.15, output = 0.60 }";
     assert_eq!(policy(text).models["gpt-4o"].fallback.as_ref().map(|f| &*f.model), Some("m-small"));
+}
+
+#[test]
+fn levels_ascend_and_can_end() {
+    for (text, right) in [
+        ("at = [85, 70, 95]", "f:2: levels.at: is not three ascending percentages from 1 to 200"),
+        ("at = [70, 85]", "f:2: levels.at: is not three ascending percentages"),
+        ("at = [70, 85, 201]", "f:2: levels.at: is not three ascending percentages"),
+        ("at = [10, 85, 95]\nmargin = 10", "f:3: levels.margin: 10 points are not less than the first threshold"),
+        ("output_cap = 0", "f:2: levels.output_cap: is 0"),
+    ] {
+        let found = problems(&format!("[levels]\n{text}"), &[]);
+        assert!(found[0].starts_with(right), "{text}: {found:?}");
+    }
+    let levels = policy("[levels]\nat = [5, 85, 120]\nhold = \"30s\"\nbrevity = \"Short.\"").levels;
+    assert_eq!((levels.up, levels.margin, levels.hold[2].as_secs(), &*levels.brevity), ([5, 85, 120], 4, 30, "Short."));
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub enum Collection {
     Jobs,
     /// Triage tickets.
     Tickets,
-    /// The open tickets of a customer.
+    /// What belongs to triage tickets and is never listed: the open ones of a customer, conversations, second ids.
     OpenTickets,
     /// Plans changed at run time.
     Plans,
@@ -33,11 +33,13 @@ pub enum Collection {
     Overrides,
     /// Levels pinned by an operator, by pool.
     Pins,
+    /// How near pools are to their ceilings.
+    Levels,
 }
 
 impl Collection {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Requests,
         Self::ProviderRequests,
         Self::Replies,
@@ -47,6 +49,7 @@ impl Collection {
         Self::Plans,
         Self::Overrides,
         Self::Pins,
+        Self::Levels,
     ];
 
     /// Its name in keys.
@@ -62,6 +65,7 @@ impl Collection {
             Self::Plans => "plan",
             Self::Overrides => "override",
             Self::Pins => "pin",
+            Self::Levels => "level",
         }
     }
 

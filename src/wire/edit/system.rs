@@ -143,6 +143,7 @@ mod tests {
             output_cap: Some(9),
             include_usage: true,
             user_id: Some("u".into()),
+            changes: Vec::new(),
         };
         let body = r#"{"model":"big","stream":true,"max_tokens":50,"messages":[{"role":"system","content":"old"},{"role":"user","content":"u"}]}"#;
         let right = r#"{"safety_identifier":"u","stream_options":{"include_usage":true},"model":"small","stream":true,"max_tokens":9,"messages":[{"role":"system","content":"S"},{"role":"user","content":"u"}]}"#;
