@@ -1,5 +1,5 @@
--- What admit.lua, settle.lua, renew.lua and sweep.lua share: reading arguments, keys and states, and the arithmetic of the three kinds
--- of limit. Each of these scripts is loaded with this file in front of it.
+-- What all scripts share: reading arguments, keys and states, and the arithmetic of the three kinds of limit. Each of them is loaded
+-- with this file in front of it, and after this the parts it needs: claims.lua (admit, replace) and ends.lua (settle, replace).
 --
 -- Every number is an integer that a double holds exactly (up to 2^53); the gateway clamps what it sends. Beside each product or
 -- quotient stands why it stays exact. For quotients of such integers floor(a / b) and ceil(a / b) are right: a quotient that is no

@@ -23,6 +23,8 @@ mod redis_only;
 mod redis_server;
 #[path = "store_conformance/reference.rs"]
 mod reference;
+#[path = "store_conformance/replace.rs"]
+mod replace;
 #[path = "store_conformance/requests.rs"]
 mod requests;
 #[path = "store_conformance/windows.rs"]
@@ -97,6 +99,16 @@ macro_rules! suite {
                 the_tightest_of_several_caps_decides,
                 a_grant_that_others_in_flight_leave_no_room_for_waits,
                 a_reservation_settles_what_was_granted,
+            );
+            cases!($store, replace:
+                what_would_not_fit_beside_it_fits_in_its_place,
+                what_does_not_fit_changes_nothing,
+                an_answer_that_is_lost_does_no_harm,
+                what_has_ended_is_not_booked_again_by_a_replacement,
+                every_scope_changes_or_none,
+                the_next_model_gets_the_output_cap_that_is_left,
+                a_reservation_is_replaced_again_and_again,
+                many_at_once_never_pass_the_cap,
             );
             cases!($store, races:
                 the_last_cents_go_to_exactly_ten,

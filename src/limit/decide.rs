@@ -226,6 +226,57 @@ pub fn settle(now: Timestamp, settlement: &Settlement, held: bool, states: &mut 
     }
 }
 
+/// Puts an admission in the place of a reservation: settles that to its actual amounts and decides the claims as if it had ended before.
+/// Where they do not pass, nothing changes at all, not even for the message, and the verdicts tell how things would stand.
+///
+/// `held` as in [`settle`]; `None` for a reservation that has ended already, of which nothing is left to settle.
+pub fn replace(
+    now: Timestamp,
+    old: &Settlement,
+    held: Option<bool>,
+    admission: &Admission,
+    states: &mut impl States,
+) -> Decision {
+    let mut draft = Draft { states, written: Vec::new() };
+    if let Some(held) = held {
+        settle(now, old, held, &mut draft);
+    }
+    let decision = admit(now, admission, &mut draft);
+    if decision.admitted {
+        draft.commit();
+    }
+    decision
+}
+
+/// States as they will be if what is being decided comes to pass.
+struct Draft<'a, S> {
+    states: &'a mut S,
+    /// A request touches a dozen limits at most: a walk beats a map.
+    written: Vec<(ScopeKey, LimitName, State)>,
+}
+
+impl<S: States> Draft<'_, S> {
+    fn commit(self) {
+        for (scope, limit, state) in self.written {
+            self.states.put(&scope, limit, state);
+        }
+    }
+}
+
+impl<S: States> States for Draft<'_, S> {
+    fn state(&mut self, scope: &ScopeKey, limit: LimitName) -> Option<State> {
+        let written = self.written.iter().find(|(owner, name, _)| *name == limit && owner == scope);
+        written.map(|(.., state)| state.clone()).or_else(|| self.states.state(scope, limit))
+    }
+
+    fn put(&mut self, scope: &ScopeKey, limit: LimitName, state: State) {
+        match self.written.iter_mut().find(|(owner, name, _)| *name == limit && owner == scope) {
+            Some((.., written)) => *written = state,
+            None => self.written.push((scope.clone(), limit, state)),
+        }
+    }
+}
+
 /// One claim under decision.
 struct Open {
     state: State,

@@ -170,6 +170,8 @@ pub struct Call {
     pub worst: Option<Worst>,
     /// The admitted claims and the duty to settle them; set by `admit`.
     pub reservation: Option<Reservation>,
+    /// How much is being given up in its pool, 0 to 3.
+    pub level: u8,
 }
 
 /// Where a call goes and what it costs there.

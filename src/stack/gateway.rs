@@ -2,10 +2,13 @@
 
 use super::empty::EmptyBuckets;
 use super::expected::Expected;
+use super::levels::{LevelKeeper, Levels};
 use super::slots::Slots;
 use crate::config::Policy;
+use crate::config::policy::Concurrency;
 use crate::domain::{Boundaries, Clock, Period, ReservationId, Timestamp, Zone};
 use crate::estimate::Estimator;
+use crate::store::ceilings::Ceilings;
 use crate::store::documents::Documents;
 use crate::store::leases::Keeper;
 use crate::store::settler::Settler;
@@ -26,7 +29,7 @@ const REMEMBERED_PIECES: usize = 200_000;
 /// The shared state of one gateway process.
 pub struct Gateway {
     /// The configuration in force; a request keeps the one it started with.
-    pub policy: ArcSwap<Policy>,
+    pub policy: Arc<ArcSwap<Policy>>,
     /// The books.
     pub ledger: Arc<dyn Ledger>,
     /// Tickets, records, stored replies, jobs.
@@ -53,7 +56,10 @@ pub struct Gateway {
     pub empty: EmptyBuckets,
     /// Bounds the prompts counted off the async threads.
     pub long_counts: Arc<Semaphore>,
+    /// How near each pool is to its ceiling.
+    pub levels: Arc<Levels>,
     calendar: Mutex<Calendar>,
+    _levels: LevelKeeper,
     /// Renews the holds of this gateway and books those of dead ones.
     _keeper: Keeper,
 }
@@ -72,20 +78,26 @@ impl Gateway {
     pub fn new(policy: Policy, stores: Stores, clock: Arc<dyn Clock>) -> Result<Arc<Self>, crate::upstream::ClientError> {
         let Stores { ledger, documents } = stores;
         let client = Client::new(&policy)?;
-        let concurrency = &policy.concurrency;
-        let places = concurrency.slots + concurrency.queue + SPARE_SETTLEMENTS;
+        let Concurrency { slots, queue, queue_per_customer, .. } = policy.concurrency;
+        let places = slots + queue + SPARE_SETTLEMENTS;
         let lease = policy.store.lease();
-        let settler = Settler::start(ledger.clone(), places);
+        let ceilings = Arc::new(Ceilings::new(clock.clone()));
+        let settler = Settler::start(ledger.clone(), places).telling(ceilings.clone());
+        let levels = Arc::new(Levels::new(ceilings, documents.clone(), clock.clone()));
+        let policy = Arc::new(ArcSwap::from_pointee(policy));
+        let in_force = policy.clone();
         Ok(Arc::new(Self {
+            _levels: LevelKeeper::start(levels.clone(), move || in_force.load().levels.clone()),
+            levels,
             _keeper: Keeper::start(&ledger, settler.running(), lease),
             settler,
             lease,
             estimator: Arc::new(Estimator::new(REMEMBERED_PIECES)),
             expected: Expected::default(),
             client,
-            slots: Slots::new(concurrency.slots, concurrency.queue, concurrency.queue_per_customer),
-            calendar: Mutex::new(Calendar::new(policy.zone.clone(), clock.now())),
-            policy: ArcSwap::from_pointee(policy),
+            slots: Slots::new(slots, queue, queue_per_customer),
+            calendar: Mutex::new(Calendar::new(policy.load().zone.clone(), clock.now())),
+            policy,
             ledger,
             documents,
             clock,

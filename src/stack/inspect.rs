@@ -120,6 +120,7 @@ fn call(who: Who, target: Target) -> Call {
         output: super::call::Output::default(),
         worst: None,
         reservation: None,
+        level: 0,
     }
 }
 
@@ -174,7 +175,7 @@ fn hidden_context(request: &Request, input: &InputCount, assumed: Option<u64>) -
 }
 
 /// The most the call can cost, apart from what settlement alone can know.
-fn worst_of(call: &Call, request: &Request) -> Option<Worst> {
+pub fn worst_of(call: &Call, request: &Request) -> Option<Worst> {
     let price = call.target.price.as_ref()?;
     let features = &request.features;
     // A word of the prompt may look like one of these fields: then the bound is a little high, never low.

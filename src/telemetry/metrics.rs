@@ -43,6 +43,10 @@ pub struct Metrics {
     pub unsettled: Gauge,
     /// The store's outages.
     pub outage: OutageMetrics,
+    /// How much is given up, by pool.
+    pub levels: Family<PoolLabels, Gauge>,
+    /// Use of the ceiling in the trailing minute, by pool, thousandths.
+    pub ceiling_used: Family<PoolLabels, Gauge>,
     /// Provider count over our estimate, per model, in thousandths.
     pub factor: Family<ModelLabels, Gauge>,
 }
@@ -79,6 +83,8 @@ labels! {
     UpstreamLabels { upstream: Name, result: &'static str }
     /// Labels of [`Metrics::anomalies`].
     AnomalyLabels { kind: &'static str }
+    /// One pool.
+    PoolLabels { pool: Name }
     /// One route.
     ApiLabels { api: &'static str }
     /// Labels of [`Metrics::store_calls`].
@@ -106,6 +112,8 @@ impl Default for Metrics {
             in_flight: Gauge::default(),
             queued: Gauge::default(),
             unsettled: Gauge::default(),
+            levels: Family::default(),
+            ceiling_used: Family::default(),
             outage: OutageMetrics::default(),
             factor: Family::default(),
         };
@@ -124,6 +132,12 @@ impl Default for Metrics {
         r.register("queued", "Requests waiting for a slot", metrics.queued.clone());
         r.register("unsettled", "Reservations not yet settled in the store", metrics.unsettled.clone());
         r.register("estimate_factor_permille", "Learned factor of the token estimate, by model", metrics.factor.clone());
+        r.register("level", "How much is given up, 0 to 3, by pool", metrics.levels.clone());
+        r.register(
+            "ceiling_used_permille",
+            "Use of the ceiling in the trailing minute, all gateways, by pool",
+            metrics.ceiling_used.clone(),
+        );
         metrics.outage.register(r);
         metrics
     }

@@ -66,6 +66,10 @@ pub struct Facts {
     pub stream: bool,
     pub estimated_input: u64,
     pub output_cap: u64,
+    /// How much was being given up in the pool, 0 to 3.
+    pub level: u8,
+    /// What was answered instead of what was asked, if anything.
+    pub degraded: Option<&'static str>,
     pub usage: Option<Usage>,
     /// Whether the usage is our own count.
     pub usage_estimated: bool,
@@ -138,6 +142,8 @@ impl Drop for Record {
             refused_limit = facts.refused_by.map(|(_, limit)| limit),
             estimated_input_tokens = facts.estimated_input,
             output_cap = facts.output_cap,
+            level = facts.level,
+            degraded = facts.degraded,
             input_tokens = usage.map(Usage::input),
             cached_tokens = usage.map(|usage| usage.cache_read),
             output_tokens = usage.map(Usage::total_output),

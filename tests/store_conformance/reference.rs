@@ -48,6 +48,19 @@ impl Reference {
         }
     }
 
+    pub fn exchange(&self, old: &Settlement, admission: &Admission, now: Timestamp) -> Decision {
+        let mut books = self.0.lock();
+        let held = books.holds.contains(&old.reservation);
+        let stands = held || !books.ended.contains(&old.reservation);
+        let decision = decide::replace(now, old, stands.then_some(held), admission, &mut *books);
+        if decision.admitted {
+            books.holds.remove(&old.reservation);
+            books.ended.insert(old.reservation);
+            books.holds.insert(admission.reservation);
+        }
+        decision
+    }
+
     pub fn balances(&self, scope: &ScopeKey) -> Vec<Balance> {
         let books = self.0.lock();
         let mine = books.states.iter().filter(|((owner, _), _)| owner == scope);
@@ -73,6 +86,15 @@ impl Ledger for Reference {
             self.book(settlement, now.expect("cases pass the time in"));
         }
         ready(Ok(())).boxed()
+    }
+
+    fn replace<'a>(
+        &'a self,
+        old: &'a Settlement,
+        admission: &'a Admission,
+        now: Option<Timestamp>,
+    ) -> BoxFuture<'a, Result<Decision, StoreError>> {
+        ready(Ok(self.exchange(old, admission, now.expect("cases pass the time in")))).boxed()
     }
 
     fn read<'a>(&'a self, scope: &'a ScopeKey) -> BoxFuture<'a, Result<Vec<Balance>, StoreError>> {

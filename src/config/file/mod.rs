@@ -8,7 +8,7 @@ mod provider;
 
 pub use access::{Auth, ForwardId, Identity, Key};
 pub use limits::{Customer, Gateway, Messages, Plan, Quota, RateLimit, Spend, User};
-pub use provider::{Ceiling, LongContext, Model, ModelPrice, Pool, Pricing, Upstream};
+pub use provider::{Ceiling, Fallback, LongContext, Model, ModelPrice, Pool, Pricing, Upstream};
 
 use super::choice;
 use super::node::Node;
@@ -52,6 +52,8 @@ table! {
         priorities: Priorities,
         /// `[budget]`
         budget: Budget,
+        /// `[levels]`
+        levels: Levels,
         /// `[retry]`
         retry: Retry,
         /// `[concurrency]`
@@ -138,6 +140,20 @@ table! {
         zone: At<String>,
         /// Percent of a cap from which answers carry a notice.
         notice: At<u64>,
+    }
+
+    /// `[levels]`
+    Levels {
+        /// Percent of the ceiling in use from which level 1, 2 and 3 hold.
+        at: At<Vec<At<u64>>>,
+        /// Points below its threshold at which a level begins to end.
+        margin: At<u64>,
+        /// For how long the use has to stay there.
+        hold: Wait,
+        /// Level 2: the output cap.
+        output_cap: At<u64>,
+        /// Level 2: what is appended to the prompt.
+        brevity: At<String>,
     }
 
     /// `[retry]`

@@ -55,8 +55,6 @@ pub struct Levels {
     pub output_cap: u64,
     /// Level 2: what is appended to the prompt.
     pub brevity: Arc<str>,
-    /// Level 1: the part that is left of internal work's share, millionths.
-    pub internal: u32,
 }
 
 impl Default for Levels {
@@ -67,7 +65,6 @@ impl Default for Levels {
             hold: [Duration::from_secs(600); 3],
             output_cap: 512,
             brevity: "Answer in at most three sentences.".into(),
-            internal: 500_000,
         }
     }
 }

@@ -39,11 +39,13 @@ pub enum Collection {
     Overrides,
     /// Levels pinned by an operator, by pool.
     Pins,
+    /// How near pools are to their ceilings.
+    Levels,
 }
 
 impl Collection {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Requests,
         Self::ProviderRequests,
         Self::Replies,
@@ -53,6 +55,7 @@ impl Collection {
         Self::Plans,
         Self::Overrides,
         Self::Pins,
+        Self::Levels,
     ];
 
     /// Its name in keys.
@@ -68,6 +71,7 @@ impl Collection {
             Self::Plans => "plan",
             Self::Overrides => "override",
             Self::Pins => "pin",
+            Self::Levels => "level",
         }
     }
 

@@ -74,14 +74,41 @@ impl Books {
         let mut open = self.open(claims.iter().collect(), now);
         let now = open.now;
         let decision = decide::admit(now, admission, &mut open);
-        let holds = decision.admitted && claims.iter().any(Claim::is_budget);
-        let part = holds.then(|| self.known.lock().hold(admission.reservation));
-        if let (Some(part), true) = (part, self.journaled) {
-            let time = now.plus(admission.lease);
-            let lines = admission.lines(&decision);
-            let entry = entry(Kind::Held, time, admission.reservation, &admission.customer, &lines);
-            open.changes.push(Change::Hold(part, entry));
+        let part = open.hold(admission, &decision);
+        open.sweep(tell.is_some());
+        if let Some(tell) = tell.filter(|_| !open.changes.is_empty()) {
+            tell(std::mem::take(&mut open.changes));
         }
+        Admitted { decision, part }
+    }
+
+    /// Puts an admission in the place of a reservation, or changes nothing. `tell` as for an admission.
+    pub fn replace(
+        &self,
+        old: &Settlement,
+        admission: &Admission,
+        now: Option<Timestamp>,
+        tell: Option<impl FnOnce(Vec<Change>)>,
+    ) -> Admitted {
+        // The claims come first: where a limit is claimed and was held, its present rule says how long its state is kept.
+        let claims = admission.claims.iter().chain(old.lines.iter().map(|line| &line.claim)).collect();
+        let mut open = self.open(claims, now);
+        let now = open.now;
+        // Kept to the end of the decision: a settlement of the old one either came before or finds it ended.
+        let mut known = self.known.lock();
+        let held = known.holds(old.reservation);
+        let decision = decide::replace(now, old, held.map(|parts| parts > 0), admission, &mut open);
+        if !decision.admitted {
+            drop(known);
+            return Admitted { decision, part: None };
+        }
+        let ended = held.and_then(|_| known.end(old.reservation, now));
+        drop(known);
+        if let Some(parts) = ended.filter(|_| self.journaled && old.lines.iter().any(|line| line.claim.is_budget())) {
+            let Settlement { reservation, customer, lines } = old;
+            open.changes.push(Change::Ended(parts, entry(Kind::Settled, now, *reservation, customer, lines)));
+        }
+        let part = open.hold(admission, &decision);
         open.sweep(tell.is_some());
         if let Some(tell) = tell.filter(|_| !open.changes.is_empty()) {
             tell(std::mem::take(&mut open.changes));
@@ -234,6 +261,20 @@ impl Open<'_> {
         for period in old.into_iter().filter(|p| p.start > 0 && new.iter().all(|n| n.start != p.start)) {
             self.changes.push(Change::Forget(key(period.start)));
         }
+    }
+
+    /// Notes the hold of an admission, if it was admitted and holds money: gives the number of its part.
+    fn hold(&mut self, admission: &Admission, decision: &Decision) -> Option<u8> {
+        if !decision.admitted || !admission.claims.iter().any(Claim::is_budget) {
+            return None;
+        }
+        let part = self.books.known.lock().hold(admission.reservation);
+        if self.books.journaled {
+            let (time, lines) = (self.now.plus(admission.lease), admission.lines(decision));
+            let entry = entry(Kind::Held, time, admission.reservation, &admission.customer, &lines);
+            self.changes.push(Change::Hold(part, entry));
+        }
+        Some(part)
     }
 
     fn sweep(&mut self, may_tell: bool) {

@@ -36,6 +36,11 @@ impl Known {
         }
     }
 
+    /// How many holds a reservation has; `None` when it has ended.
+    pub fn holds(&self, id: ReservationId) -> Option<u8> {
+        (!self.ended.contains(&id)).then(|| self.held.get(&id).copied().unwrap_or(0))
+    }
+
     /// Ends a reservation: how many holds it had, or `None` when it had ended before.
     pub fn end(&mut self, id: ReservationId, now: Timestamp) -> Option<u8> {
         if !self.ended.insert(id) {
@@ -68,8 +73,10 @@ mod tests {
     fn a_reservation_ends_once_until_it_is_forgotten() {
         let mut known = Known::default();
         assert_eq!((known.hold(id(1)), known.hold(id(1))), (0, 1));
+        assert_eq!((known.holds(id(1)), known.holds(id(2))), (Some(2), Some(0)));
         assert_eq!(known.end(id(1), Timestamp(0)), Some(2));
         assert_eq!(known.end(id(1), Timestamp(REMEMBERED)), None, "settled before");
+        assert_eq!(known.holds(id(1)), None, "settled before");
         assert_eq!(known.end(id(2), Timestamp(REMEMBERED + 1)), Some(0), "never held");
         assert_eq!(known.end(id(1), Timestamp(REMEMBERED + 2)), Some(0), "forgotten after an hour");
     }

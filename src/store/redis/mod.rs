@@ -115,6 +115,19 @@ impl Ledger for RedisLedger {
         .boxed()
     }
 
+    fn replace<'a>(
+        &'a self,
+        old: &'a Settlement,
+        admission: &'a Admission,
+        now: Option<Timestamp>,
+    ) -> BoxFuture<'a, Result<Decision, StoreError>> {
+        async move {
+            let reply = self.one(call::replace(self.link.scripts().replace(), old, admission, now)).await?;
+            reply::decision(&reply, admission.claims.len())
+        }
+        .boxed()
+    }
+
     fn read<'a>(&'a self, scope: &'a ScopeKey) -> BoxFuture<'a, Result<Vec<Balance>, StoreError>> {
         async move {
             let mut command = redis::cmd("HGETALL");

@@ -3,8 +3,11 @@
 use redis::{Pipeline, Script};
 
 const LIMITS: &str = include_str!("../../../lua/limits.lua");
+const CLAIMS: &str = include_str!("../../../lua/claims.lua");
+const ENDS: &str = include_str!("../../../lua/ends.lua");
 const ADMIT: &str = include_str!("../../../lua/admit.lua");
 const SETTLE: &str = include_str!("../../../lua/settle.lua");
+const REPLACE: &str = include_str!("../../../lua/replace.lua");
 const RENEW: &str = include_str!("../../../lua/renew.lua");
 const SWEEP: &str = include_str!("../../../lua/sweep.lua");
 const DOCUMENTS: &str = include_str!("../../../lua/documents.lua");
@@ -12,10 +15,11 @@ const DOCUMENT_GET: &str = include_str!("../../../lua/document_get.lua");
 const DOCUMENT_PUT: &str = include_str!("../../../lua/document_put.lua");
 const DOCUMENT_LIST: &str = include_str!("../../../lua/document_list.lua");
 
-/// All scripts with the part they share in front.
+/// All scripts with the parts they share in front.
 pub(super) struct Scripts {
     admit: Prepared,
     settle: Prepared,
+    replace: Prepared,
     renew: Prepared,
     sweep: Prepared,
     document_get: Prepared,
@@ -31,19 +35,20 @@ struct Prepared {
 impl Scripts {
     /// Hashes them: once per process, not per call.
     pub(super) fn new() -> Self {
-        let prepare = |shared: &str, body: &str| {
-            let source = format!("{shared}{body}");
+        let prepare = |shared: &str, parts: &[&str]| {
+            let source = format!("{shared}{}", parts.concat());
             let sha = Script::new(&source).get_hash().to_owned();
             Prepared { source, sha }
         };
         Self {
-            admit: prepare(LIMITS, ADMIT),
-            settle: prepare(LIMITS, SETTLE),
-            renew: prepare(LIMITS, RENEW),
-            sweep: prepare(LIMITS, SWEEP),
-            document_get: prepare(DOCUMENTS, DOCUMENT_GET),
-            document_put: prepare(DOCUMENTS, DOCUMENT_PUT),
-            document_list: prepare(DOCUMENTS, DOCUMENT_LIST),
+            admit: prepare(LIMITS, &[CLAIMS, ADMIT]),
+            settle: prepare(LIMITS, &[ENDS, SETTLE]),
+            replace: prepare(LIMITS, &[ENDS, CLAIMS, REPLACE]),
+            renew: prepare(LIMITS, &[RENEW]),
+            sweep: prepare(LIMITS, &[SWEEP]),
+            document_get: prepare(DOCUMENTS, &[DOCUMENT_GET]),
+            document_put: prepare(DOCUMENTS, &[DOCUMENT_PUT]),
+            document_list: prepare(DOCUMENTS, &[DOCUMENT_LIST]),
         }
     }
 
@@ -55,6 +60,11 @@ impl Scripts {
     /// What `EVALSHA` takes for a settlement.
     pub(super) fn settle(&self) -> &str {
         &self.settle.sha
+    }
+
+    /// What `EVALSHA` takes for putting an admission in the place of a reservation.
+    pub(super) fn replace(&self) -> &str {
+        &self.replace.sha
     }
 
     /// What `EVALSHA` takes for a renewal.
@@ -85,7 +95,7 @@ impl Scripts {
     /// Adds the commands that make a server know them all.
     pub(super) fn load(&self, pipeline: &mut Pipeline) {
         let documents = [&self.document_get, &self.document_put, &self.document_list];
-        for script in [&self.admit, &self.settle, &self.renew, &self.sweep].into_iter().chain(documents) {
+        for script in [&self.admit, &self.settle, &self.replace, &self.renew, &self.sweep].into_iter().chain(documents) {
             pipeline.cmd("SCRIPT").arg("LOAD").arg(&script.source);
         }
     }
