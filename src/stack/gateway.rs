@@ -14,6 +14,7 @@ use crate::store::leases::Keeper;
 use crate::store::settler::Settler;
 use crate::store::{Ledger, Stores};
 use crate::telemetry::Metrics;
+use crate::triage::Desk;
 use crate::upstream::{Client, Tasks};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -34,6 +35,8 @@ pub struct Gateway {
     pub ledger: Arc<dyn Ledger>,
     /// Tickets, records, stored replies, jobs.
     pub documents: Arc<dyn Documents>,
+    /// Those who wait for a person.
+    pub triage: Desk,
     /// The queue of settlements.
     pub settler: Settler,
     /// How long a hold stands without being renewed.
@@ -83,12 +86,15 @@ impl Gateway {
         let lease = policy.store.lease();
         let ceilings = Arc::new(Ceilings::new(clock.clone()));
         let settler = Settler::start(ledger.clone(), places).telling(ceilings.clone());
+        let metrics = Arc::<Metrics>::default();
+        let triage = Desk::start(documents.clone(), &policy.triage, clock.clone(), metrics.clone())?;
         let levels = Arc::new(Levels::new(ceilings, documents.clone(), clock.clone()));
         let policy = Arc::new(ArcSwap::from_pointee(policy));
         let in_force = policy.clone();
         Ok(Arc::new(Self {
             _levels: LevelKeeper::start(levels.clone(), move || in_force.load().levels.clone()),
             levels,
+            triage,
             _keeper: Keeper::start(&ledger, settler.running(), lease),
             settler,
             lease,
@@ -101,7 +107,7 @@ impl Gateway {
             ledger,
             documents,
             clock,
-            metrics: Arc::default(),
+            metrics,
             tasks: Tasks::default(),
             empty: EmptyBuckets::default(),
             long_counts: Arc::new(Semaphore::new(LONG_COUNTS)),

@@ -1,6 +1,7 @@
 //! `/metrics`: counters and histograms with bounded labels. Never a customer id; a model only when it has a price.
 
 use super::outage::OutageMetrics;
+use super::triage::TriageMetrics;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
@@ -43,6 +44,8 @@ pub struct Metrics {
     pub unsettled: Gauge,
     /// The store's outages.
     pub outage: OutageMetrics,
+    /// The triage queue, and webhooks.
+    pub triage: TriageMetrics,
     /// How much is given up, by pool.
     pub levels: Family<PoolLabels, Gauge>,
     /// Use of the ceiling in the trailing minute, by pool, thousandths.
@@ -115,6 +118,7 @@ impl Default for Metrics {
             levels: Family::default(),
             ceiling_used: Family::default(),
             outage: OutageMetrics::default(),
+            triage: TriageMetrics::default(),
             factor: Family::default(),
         };
         let r = &mut metrics.registry;
@@ -139,6 +143,7 @@ impl Default for Metrics {
             metrics.ceiling_used.clone(),
         );
         metrics.outage.register(r);
+        metrics.triage.register(r);
         metrics
     }
 }

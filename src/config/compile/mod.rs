@@ -1,6 +1,7 @@
 //! From the file as written to the policy: defaults filled in, names looked up, numbers checked, all problems at once.
 
 mod access;
+mod desk;
 mod fallbacks;
 mod levels;
 mod limits;
@@ -15,7 +16,7 @@ use super::choice::AuthMode;
 use super::env::Env;
 use super::file::File;
 use super::node;
-use super::policy::{Class, Classes, Handoff, Policy, Records, Repeats, Retry, Triage, Unpriced};
+use super::policy::{Class, Classes, Handoff, Policy, Records, Repeats, Retry, Unpriced};
 use super::prices;
 use super::problem::{Findings, Place, Problem, Source, Warning};
 use super::read::{Known as _, Read as _};
@@ -123,6 +124,7 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
     let gateway = limits(gateway, &mut c.findings);
     let (zone, notice_percent) = server::budget(c, file);
     let concurrency = server::concurrency(c, file);
+    let admin = desk::admin(c, file, server.listen);
     let identity = identity?;
     let customers = plans.customers(file, &identity.default_plan, identity.allow_emails, &mut c.findings);
     Some(Policy {
@@ -147,10 +149,10 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
         classes: classes(file),
         levels: levels::levels(c, file),
         handoff: handoff(c, file),
-        triage: Triage::default(),
+        triage: desk::triage(c, file),
         records: Records::default(),
         repeats: Repeats::default(),
-        admin: None,
+        admin,
         concurrency,
     })
 }

@@ -3,10 +3,12 @@
 //! `config/tollgate.toml` describes the keys for operators; the types say what each may hold.
 
 mod access;
+mod desk;
 mod limits;
 mod provider;
 
 pub use access::{Auth, ForwardId, Identity, Key};
+pub use desk::{Admin, HookUrl, Triage, Webhook};
 pub use limits::{Customer, Gateway, Messages, Plan, Quota, RateLimit, Spend, User};
 pub use provider::{Ceiling, Fallback, LongContext, Model, ModelPrice, Pool, Pricing, Upstream};
 
@@ -60,6 +62,10 @@ table! {
         concurrency: Concurrency,
         /// `[handoff]`
         handoff: Handoff,
+        /// `[triage]`
+        triage: Triage,
+        /// `[admin]`
+        admin: Admin,
     }
 
     /// `[server]`

@@ -118,8 +118,8 @@ impl Default for Triage {
 /// Where news are posted to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Webhook {
-    /// The address.
-    pub url: Arc<str>,
+    /// The address; often it holds a secret.
+    pub url: Secret,
     /// The key of the signature; `None` = not signed.
     pub secret: Option<Secret>,
     /// How long one attempt may take.

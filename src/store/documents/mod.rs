@@ -31,7 +31,7 @@ pub enum Collection {
     Jobs,
     /// Triage tickets.
     Tickets,
-    /// The open tickets of a customer.
+    /// What belongs to triage tickets and is never listed: the open ones of a customer, conversations, second ids.
     OpenTickets,
     /// Plans changed at run time.
     Plans,
