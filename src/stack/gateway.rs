@@ -2,6 +2,7 @@
 
 use super::empty::EmptyBuckets;
 use super::expected::Expected;
+use super::pauses::{Pauses, RealPauses};
 use super::slots::Slots;
 use crate::config::Policy;
 use crate::domain::{Boundaries, Clock, Period, ReservationId, Timestamp, Zone};
@@ -11,7 +12,7 @@ use crate::store::leases::Keeper;
 use crate::store::settler::Settler;
 use crate::store::{Ledger, Stores};
 use crate::telemetry::Metrics;
-use crate::upstream::{Client, Tasks};
+use crate::upstream::{Breakers, Client, Orphans, Tasks};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -47,8 +48,14 @@ pub struct Gateway {
     pub clock: Arc<dyn Clock>,
     /// Counters.
     pub metrics: Arc<Metrics>,
-    /// Work that outlives its request: replies read to their end after the client left. SIGTERM waits for it.
+    /// Work that outlives its request. SIGTERM waits for it.
     pub tasks: Tasks,
+    /// Replies read to their end after the client left, so many at most.
+    pub orphans: Orphans,
+    /// Which upstreams are well.
+    pub breakers: Breakers,
+    /// Waits between attempts.
+    pub pauses: Box<dyn Pauses>,
     /// Customers just seen empty.
     pub empty: EmptyBuckets,
     /// Bounds the prompts counted off the async threads.
@@ -70,12 +77,26 @@ impl Gateway {
     /// # Errors
     /// When the HTTP client cannot be built.
     pub fn new(policy: Policy, stores: Stores, clock: Arc<dyn Clock>) -> Result<Arc<Self>, crate::upstream::ClientError> {
+        Self::paced(policy, stores, clock, Box::new(RealPauses))
+    }
+
+    /// As [`Gateway::new`], with other waits between attempts than real ones.
+    ///
+    /// # Errors
+    /// When the HTTP client cannot be built.
+    pub fn paced(
+        policy: Policy,
+        stores: Stores,
+        clock: Arc<dyn Clock>,
+        pauses: Box<dyn Pauses>,
+    ) -> Result<Arc<Self>, crate::upstream::ClientError> {
         let Stores { ledger, documents } = stores;
         let client = Client::new(&policy)?;
         let concurrency = &policy.concurrency;
         let places = concurrency.slots + concurrency.queue + SPARE_SETTLEMENTS;
         let lease = policy.store.lease();
         let settler = Settler::start(ledger.clone(), places);
+        let (metrics, tasks) = (Arc::<Metrics>::default(), Tasks::default());
         Ok(Arc::new(Self {
             _keeper: Keeper::start(&ledger, settler.running(), lease),
             settler,
@@ -85,14 +106,17 @@ impl Gateway {
             client,
             slots: Slots::new(concurrency.slots, concurrency.queue, concurrency.queue_per_customer),
             calendar: Mutex::new(Calendar::new(policy.zone.clone(), clock.now())),
-            policy: ArcSwap::from_pointee(policy),
             ledger,
             documents,
+            orphans: Orphans::new(tasks.clone(), concurrency.orphans, concurrency.orphans_per_customer),
+            breakers: Breakers::new(clock.clone(), metrics.clone()),
+            pauses,
             clock,
-            metrics: Arc::default(),
-            tasks: Tasks::default(),
+            metrics,
+            tasks,
             empty: EmptyBuckets::default(),
             long_counts: Arc::new(Semaphore::new(LONG_COUNTS)),
+            policy: ArcSwap::from_pointee(policy),
         }))
     }
 

@@ -87,7 +87,7 @@ const fn most(limit: &Limit) -> u64 {
 }
 
 /// The provider's own account limits, and the part of them that the request's priority may use, counted as the provider counts.
-fn ceiling(claims: &mut Vec<Claim>, call: &Call) {
+pub(super) fn ceiling(claims: &mut Vec<Claim>, call: &Call) {
     let Some(pool) = &call.target.pool else { return };
     let priority = call.who.priority;
     // In passthrough mode every credential is an account of its own.

@@ -155,7 +155,6 @@ fn what_is_odd_is_said() {
         ("[pools.p]\nupstream = \"openai\"\nmodels = [\"wat\"]", "f:3: pools.p.models[0]: the model \"wat\" has no price"),
         ("[handoff]\nmessage = \"x\"", "f:2: handoff.message: is checked but has no effect in this version"),
         ("[classes.c]\nfallback = true", "f:1: classes.c: is checked but has no effect"),
-        ("[retry]\nmax = 2", "f:2: retry.max: has no effect"),
         ("[store]\nurls = [\"redis://h\"]", "f:2: store.urls: has no effect with the embedded store"),
         ("[upstreams.openai]\napi_key = { env = \"UNSET\" }", "f:2: upstreams.openai.api_key: has no effect in passthrough mode"),
         ("[auth]\ntrusted_networks = [\"0.0.0.0/0\"]", "f:2: auth.trusted_networks[0]: trusts every address there is"),
