@@ -22,6 +22,6 @@ pub use handoff::{HANDOFF_MODEL, Handoff, hand_off};
 pub use headers::{is_account_number, rate_headers};
 pub use names::{DEGRADED, LEVEL, MODEL, NOTICE, OUTPUT_CAP, REFUSED_BY, REQUEST_ID, TICKET, TICKET_URL};
 pub use rejection::{Forbidden, Rejection, Unauthenticated, UpstreamFault};
-pub use response::{Context, advise_against_retry, mark_provider, reject};
+pub use response::{Context, advise_against_retry, answer_headers, mark_provider, reject};
 pub use standing::Standing;
 pub use text::rfc3339;

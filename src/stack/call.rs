@@ -1,6 +1,7 @@
 //! The three stages of a request: arrived, identified, and a call that is parsed and counted.
 
-use super::account::Used;
+use super::account::{Account, Used};
+use super::failed::Failed;
 use crate::config::Policy;
 use crate::config::policy::{App, Plan, Pool, Upstream};
 use crate::domain::{CustomerId, Priority, Timestamp, UserId};
@@ -171,6 +172,8 @@ pub struct Call {
     pub worst: Option<Worst>,
     /// The admitted claims and the duty to settle them; set by `admit`.
     pub reservation: Option<Reservation>,
+    /// The account of a call that was attempted before, reservation included; set by `retry` from the second attempt on.
+    pub account: Option<Box<Account>>,
     /// How much is being given up in its pool, 0 to 3.
     pub level: u8,
     /// What an earlier try of the same request leaves to this one; set by `degrade`.
@@ -234,6 +237,7 @@ impl Call {
             output: self.output,
             worst: self.worst,
             reservation: None,
+            account: None,
             level: self.level,
             earlier: Earlier::default(),
         }
@@ -247,10 +251,14 @@ pub struct Rejected {
     pub rejection: Rejection,
     /// How the customer's limits stand, where they were asked.
     pub standing: Option<Standing>,
+    /// The call itself, where it reached `forward` and may still be tried again or elsewhere.
+    pub failed: Option<Box<Failed>>,
+    /// Whether the gateway has tried again already, so that the client's SDK had better not.
+    pub retried: bool,
 }
 
 impl From<Rejection> for Box<Rejected> {
     fn from(rejection: Rejection) -> Self {
-        Self::new(Rejected { rejection, standing: None })
+        Self::new(Rejected { rejection, standing: None, failed: None, retried: false })
     }
 }

@@ -10,6 +10,7 @@
 
 use super::account::Used;
 use super::call::{Call, Earlier, Rejected, Reply};
+use super::failed::ProviderFault;
 use super::fallback::{self, Barred};
 use super::gateway::Gateway;
 use super::give_up;
@@ -72,10 +73,10 @@ where
                 Ok(reply) => return Ok(marked(reply, &spare)),
                 Err(rejected) => rejected,
             };
-            let Some(cause) = cause_of(&first) else { return Err(first) };
+            let Some(cause) = cause_of(&first) else { return first.pass_on() };
             let chain = chain_of(&spare.who.customer.plan, cause);
             if chain.is_empty() {
-                return end(first, &spare);
+                return first.pass_on();
             }
             let tried = vec![attempt(&spare.target.model, outcome_of(&first))];
             Try { spare: &spare, cause, first, tried, counted: false, since, inner, gateway }.walk(chain).await
@@ -101,6 +102,9 @@ fn chain_of(plan: &Plan, cause: Cause) -> &[Step] {
 
 /// What stopped a try; `None` where that is final.
 fn cause_of(rejected: &Rejected) -> Option<Cause> {
+    if rejected.failed.is_some() {
+        return Some(Cause::Provider);
+    }
     match &rejected.rejection {
         Rejection::Limit(refusal) | Rejection::OutputFloor { refusal, .. } => Cause::of(refusal),
         // The customer's own bound, like its rates.
@@ -112,6 +116,14 @@ fn cause_of(rejected: &Rejected) -> Option<Cause> {
 
 /// When a try may be let through, microseconds, if waiting can help.
 fn retry_in(rejected: &Rejected) -> Option<u64> {
+    if let Some(failed) = &rejected.failed {
+        let stated = match failed.fault {
+            ProviderFault::RateLimited { retry_after } => retry_after,
+            ProviderFault::BreakerOpen { retry_in } => Some(retry_in),
+            _ => None,
+        };
+        return stated.map(|wait| u64::try_from(wait.as_micros()).unwrap_or(u64::MAX));
+    }
     match &rejected.rejection {
         Rejection::Limit(refusal) => match refusal.remedy {
             Remedy::Wait(micros) | Remedy::InFlight(micros) => Some(micros),
@@ -125,7 +137,7 @@ fn retry_in(rejected: &Rejected) -> Option<u64> {
 
 /// What came of a try, a word.
 fn outcome_of(rejected: &Rejected) -> &'static str {
-    rejected.rejection.cause()
+    rejected.failed.as_ref().map_or_else(|| rejected.rejection.cause(), |failed| failed.fault.as_str())
 }
 
 /// A try, for whoever reads the ticket.
@@ -134,13 +146,8 @@ fn attempt(model: &str, outcome: &str) -> Attempt {
 }
 
 /// What a try holds, to be swapped for what the next one claims.
-const fn taken_from(_rejected: &mut Rejected) -> Option<Used> {
-    None
-}
-
-/// The end of the chain: the provider's own error, where there is one, or the refusal.
-fn end(first: Box<Rejected>, _spare: &Call) -> Result<Reply, Box<Rejected>> {
-    Err(first)
+fn taken_from(rejected: &mut Rejected) -> Option<Used> {
+    rejected.failed.as_mut()?.take_used()
 }
 
 /// Says on the answer of a model which one it was and what was given up for it.
@@ -185,7 +192,7 @@ where
                     let tried = std::mem::take(&mut self.tried);
                     handoff::hand_off(self.spare, &self.first, why, tried, &self.gateway).await
                 }
-                (Move::Refuse, _) => return end(self.first, self.spare),
+                (Move::Refuse, _) => return self.first.pass_on(),
             };
             if let Some(reply) = answer {
                 return Ok(reply);
@@ -203,7 +210,7 @@ where
     async fn wait(&mut self, micros: u64) -> Option<Reply> {
         let wait = Duration::from_micros(micros);
         self.spare.who.record.note(|facts| facts.waited += wait);
-        tokio::time::sleep(wait).await;
+        self.gateway.pauses.pause(wait).await;
         let again = self.spare.fork();
         let reply = self.ask(again).await?;
         Some(marked(reply, self.spare))

@@ -128,6 +128,7 @@ fn call(who: Who, target: Target) -> Call {
         output: super::call::Output::default(),
         worst: None,
         reservation: None,
+        account: None,
         level: 0,
         earlier: Earlier::default(),
     }

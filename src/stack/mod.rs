@@ -12,7 +12,7 @@
 //!    8 token_rate      claims RPM, TPM and the provider ceiling
 //!    9 spend           claims dollars and quotas
 //!   10 admit           commits all claims in one store call; waits for the start time
-//!   11 retry           (its place; not built yet)
+//!   11 retry           tries again what failed before anything was delivered
 //!   12 concurrency     a slot, held to the end of the reply body
 //!   13 forward         calls the provider; the reply body settles the call
 //! ```
@@ -22,6 +22,8 @@
 
 mod account;
 mod admit;
+mod answer;
+mod attempt;
 mod authenticate;
 mod body;
 pub mod call;
@@ -30,6 +32,7 @@ mod customer_rate;
 mod degrade;
 mod empty;
 mod expected;
+mod failed;
 mod fallback;
 mod forward;
 pub mod gateway;
@@ -40,6 +43,8 @@ mod inspect;
 pub mod levels;
 mod observe;
 mod output;
+pub mod pauses;
+mod retry;
 pub mod router;
 mod slots;
 mod spend;
@@ -68,6 +73,7 @@ pub fn build(gateway: &Arc<Gateway>) -> Stack {
         .layer(token_rate::TokenRateLayer)
         .layer(spend::SpendLayer(gateway.clone()))
         .layer(admit::AdmitLayer(gateway.clone()))
+        .layer(retry::RetryLayer(gateway.clone()))
         .layer(concurrency::ConcurrencyLayer(gateway.clone()));
     BoxCloneSyncService::new(layers.service(forward::Forward::new(gateway.clone())))
 }
