@@ -230,7 +230,9 @@ fn refused(call: &Call, admission: &Admission, decision: &Decision, standing: St
         // A decision that is not admitted without a limit that refused is the store's fault.
         None => Rejection::LimitsUnavailable,
     };
-    Box::new(Rejected { rejection, standing: Some(standing), failed: None, retried: false })
+    let messages = admission.claims.iter().zip(&decision.verdicts).filter(|(claim, _)| claim.measure == Measure::Message);
+    let flood = messages.into_iter().any(|(_, verdict)| !verdict.outcome.passes());
+    Box::new(Rejected { standing: Some(standing), flood, ..*Box::<Rejected>::from(rejection) })
 }
 
 /// A dollar cap that does not even afford the smallest useful answer says so, with both numbers.
