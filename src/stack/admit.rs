@@ -14,7 +14,6 @@ use crate::store::settler::SettlePlace;
 use crate::telemetry::metrics::StoreLabels;
 use crate::upstream::Tasks;
 use futures_util::future::BoxFuture;
-use http::HeaderValue;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -57,15 +56,9 @@ where
             let standing = admit(&mut call, &gateway).await?;
             let dialect = call.who.api.dialect();
             let cap = call.edits.output_cap;
-            let with_standing = |headers: &mut http::HeaderMap| {
-                reply::rate_headers(headers, &standing, dialect);
-                if let Some(cap) = cap {
-                    headers.insert(reply::OUTPUT_CAP, HeaderValue::from(cap));
-                }
-            };
             match inner.call(call).await {
                 Ok(mut reply) => {
-                    with_standing(reply.headers_mut());
+                    reply::answer_headers(reply.headers_mut(), &standing, dialect, cap);
                     Ok(reply)
                 }
                 Err(mut rejected) => {
@@ -174,7 +167,7 @@ impl Drop for Question {
     }
 }
 
-async fn decide(gateway: &Gateway, admission: &Admission) -> Result<Decision, Rejection> {
+pub(super) async fn decide(gateway: &Gateway, admission: &Admission) -> Result<Decision, Rejection> {
     let decision = gateway.ledger.admit(admission, None).await;
     let result = match &decision {
         Ok(_) => "ok",
@@ -198,7 +191,7 @@ fn refused(call: &Call, admission: &Admission, decision: &Decision, standing: St
         // A decision that is not admitted without a limit that refused is the store's fault.
         None => Rejection::LimitsUnavailable,
     };
-    Box::new(Rejected { rejection, standing: Some(standing) })
+    Box::new(Rejected { rejection, standing: Some(standing), failed: None, retried: false })
 }
 
 /// A dollar cap that does not even afford the smallest useful answer says so, with both numbers.

@@ -99,7 +99,7 @@ async fn inspect(request: Identified, gateway: &Arc<Gateway>) -> Result<Call, Re
         facts.estimated_input = call.input.best;
         facts.output_cap = call.output.cap;
     });
-    call.request = Some(request);
+    call.request = Some(Arc::new(request));
     Ok(call)
 }
 
@@ -121,6 +121,7 @@ fn call(who: Who, target: Target) -> Call {
         worst: None,
         reservation: None,
         level: 0,
+        account: None,
     }
 }
 

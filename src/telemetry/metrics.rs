@@ -26,6 +26,12 @@ pub struct Metrics {
     pub spent: Family<ModelLabels, Counter>,
     /// Calls to providers by upstream and result.
     pub upstream: Family<UpstreamLabels, Counter>,
+    /// Further attempts by upstream and what went wrong before.
+    pub retries: Family<RetryLabels, Counter>,
+    /// Failed calls that were not tried again, by reason.
+    pub retries_ended: Family<ReasonLabels, Counter>,
+    /// Breakers of upstreams: 0 closed, 1 probing, 2 open.
+    pub breaker: Family<UpstreamNameLabels, Gauge>,
     /// Replies booked by our own count because the provider gave no usage.
     pub estimated: Family<ModelLabels, Counter>,
     /// Oddities of providers' usage numbers.
@@ -84,6 +90,12 @@ labels! {
     ModelLabels { model: Name }
     /// Labels of [`Metrics::upstream`].
     UpstreamLabels { upstream: Name, result: &'static str }
+    /// Labels of [`Metrics::retries`].
+    RetryLabels { upstream: Name, cause: &'static str }
+    /// One reason.
+    ReasonLabels { reason: &'static str }
+    /// One upstream.
+    UpstreamNameLabels { upstream: Name }
     /// Labels of [`Metrics::anomalies`].
     AnomalyLabels { kind: &'static str }
     /// One pool.
@@ -107,6 +119,9 @@ impl Default for Metrics {
             tokens: Family::default(),
             spent: Family::default(),
             upstream: Family::default(),
+            retries: Family::default(),
+            retries_ended: Family::default(),
+            breaker: Family::default(),
             estimated: Family::default(),
             anomalies: Family::default(),
             duration: Family::new_with_constructor(seconds),
@@ -127,6 +142,9 @@ impl Default for Metrics {
         r.register("tokens", "Tokens booked, by model and kind", metrics.tokens.clone());
         r.register("spent_nano_usd", "Nano-dollars booked, by model", metrics.spent.clone());
         r.register("upstream_calls", "Calls to providers by result", metrics.upstream.clone());
+        r.register("retries", "Further attempts at a provider, by what went wrong before", metrics.retries.clone());
+        r.register("retries_ended", "Failed calls that were not tried again, by reason", metrics.retries_ended.clone());
+        r.register("breaker_state", "Breaker of an upstream: 0 closed, 1 probing, 2 open", metrics.breaker.clone());
         r.register("estimated_usage", "Replies booked by our own count, by model", metrics.estimated.clone());
         r.register("usage_anomalies", "Usage numbers that were missing, shrank or made no sense", metrics.anomalies.clone());
         r.register_with_unit("request_duration", "Whole requests", Unit::Seconds, metrics.duration.clone());
