@@ -179,11 +179,14 @@ impl Account {
         }
     }
 
-    /// The reservation with what was used of it, for a swap.
+    /// Takes out the reservation with what was used of it, for a swap. Whatever comes of that, the reservation is settled to it; this
+    /// account has nothing left to settle then.
     #[must_use]
-    pub fn into_used(mut self: Box<Self>) -> Option<Used> {
+    pub fn take_used(&mut self) -> Option<Used> {
         let actuals = Actuals { attempted: self.reached, ..self.charged };
-        self.reservation.take().map(|reservation| Used { reservation, actuals })
+        let reservation = self.reservation.take()?;
+        self.record.note(|facts| facts.cost = facts.cost.saturating_add(actuals.cost));
+        Some(Used { reservation, actuals })
     }
 
     /// The reply has ended.
@@ -302,8 +305,9 @@ impl Account {
     fn settle(&mut self, last: &Actuals) {
         let mut actuals = self.charged;
         actuals.add(last);
-        self.record.note(|facts| facts.cost = actuals.cost);
         if let Some(reservation) = self.reservation.take() {
+            // A request may have several accounts, one for each model it was tried with.
+            self.record.note(|facts| facts.cost = facts.cost.saturating_add(actuals.cost));
             reservation.settle(&actuals);
         }
     }

@@ -101,7 +101,7 @@ impl Gateway {
     ) -> Result<Arc<Self>, crate::upstream::ClientError> {
         let Stores { ledger, documents } = stores;
         let client = Client::new(&policy)?;
-        let Concurrency { slots, queue, queue_per_customer, .. } = policy.concurrency;
+        let Concurrency { slots, queue, queue_per_customer, orphans, orphans_per_customer, .. } = policy.concurrency;
         let places = slots + queue + SPARE_SETTLEMENTS;
         let lease = policy.store.lease();
         let ceilings = Arc::new(Ceilings::new(clock.clone()));
@@ -109,7 +109,6 @@ impl Gateway {
         let (metrics, tasks) = (Arc::<Metrics>::default(), Tasks::default());
         let triage = Desk::start(documents.clone(), &policy.triage, clock.clone(), metrics.clone())?;
         let levels = Arc::new(Levels::new(ceilings, documents.clone(), clock.clone()));
-        let (orphans, orphans_each) = (policy.concurrency.orphans, policy.concurrency.orphans_per_customer);
         let policy = Arc::new(ArcSwap::from_pointee(policy));
         let in_force = policy.clone();
         Ok(Arc::new(Self {
@@ -126,7 +125,7 @@ impl Gateway {
             calendar: Mutex::new(Calendar::new(policy.load().zone.clone(), clock.now())),
             ledger,
             documents,
-            orphans: Orphans::new(tasks.clone(), orphans, orphans_each),
+            orphans: Orphans::new(tasks.clone(), orphans, orphans_per_customer),
             breakers: Breakers::new(clock.clone(), metrics.clone()),
             pauses,
             clock,

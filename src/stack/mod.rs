@@ -8,7 +8,7 @@
 //!    4 customer_rate   claims the message bucket; refuses who was just seen empty
 //!    5 inspect         -> Call: body read, model and price known, prompt counted, output bounded
 //!    6 repeat          (its place; not built yet)
-//!    7 degrade         (its place; `pass_on` stands in for it: a provider's failure goes on as it is)
+//!    7 degrade         on a refusal walks the plan's chain: waits, asks the fallback model, hands off
 //!    8 token_rate      claims RPM, TPM and the provider ceiling
 //!    9 spend           claims dollars and quotas
 //!   10 admit           commits all claims in one store call; waits for the start time
@@ -29,18 +29,20 @@ mod body;
 pub mod call;
 mod concurrency;
 mod customer_rate;
+mod degrade;
 mod empty;
 mod expected;
 mod failed;
+mod fallback;
 mod forward;
 pub mod gateway;
 mod give_up;
+mod handoff;
 mod identify;
 mod inspect;
 pub mod levels;
 mod observe;
 mod output;
-mod pass_on;
 pub mod pauses;
 mod retry;
 pub mod router;
@@ -67,7 +69,7 @@ pub fn build(gateway: &Arc<Gateway>) -> Stack {
         .layer(identify::IdentifyLayer)
         .layer(customer_rate::CustomerRateLayer(gateway.clone()))
         .layer(inspect::InspectLayer(gateway.clone()))
-        .layer(pass_on::PassOnLayer)
+        .layer(degrade::DegradeLayer(gateway.clone()))
         .layer(token_rate::TokenRateLayer)
         .layer(spend::SpendLayer(gateway.clone()))
         .layer(admit::AdmitLayer(gateway.clone()))

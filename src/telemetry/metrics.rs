@@ -20,6 +20,8 @@ pub struct Metrics {
     pub requests: Family<RequestLabels, Counter>,
     /// Refusals by limit and scope.
     pub refusals: Family<RefusalLabels, Counter>,
+    /// Answers for which something was given up.
+    pub degraded: Family<DegradedLabels, Counter>,
     /// Tokens by model and direction.
     pub tokens: Family<TokenLabels, Counter>,
     /// What was booked, by model, in nano-dollars.
@@ -84,6 +86,8 @@ labels! {
     RequestLabels { api: &'static str, status: u16, cause: &'static str }
     /// Labels of [`Metrics::refusals`].
     RefusalLabels { scope: &'static str, limit: &'static str }
+    /// Labels of [`Metrics::degraded`].
+    DegradedLabels { kind: &'static str, cause: &'static str }
     /// Labels of [`Metrics::tokens`].
     TokenLabels { model: Name, kind: &'static str }
     /// One model.
@@ -116,6 +120,7 @@ impl Default for Metrics {
             registry: Registry::with_prefix("tollgate"),
             requests: Family::default(),
             refusals: Family::default(),
+            degraded: Family::default(),
             tokens: Family::default(),
             spent: Family::default(),
             upstream: Family::default(),
@@ -139,6 +144,7 @@ impl Default for Metrics {
         let r = &mut metrics.registry;
         r.register("requests", "Requests by route, status and cause of refusal", metrics.requests.clone());
         r.register("refusals", "Refusals by limit and scope", metrics.refusals.clone());
+        r.register("degraded", "Answers for which something was given up, by kind and cause", metrics.degraded.clone());
         r.register("tokens", "Tokens booked, by model and kind", metrics.tokens.clone());
         r.register("spent_nano_usd", "Nano-dollars booked, by model", metrics.spent.clone());
         r.register("upstream_calls", "Calls to providers by result", metrics.upstream.clone());

@@ -179,7 +179,7 @@ fn what_is_odd_is_said() {
             "f:2: models.gpt-4o.fallback.other_provider: has no effect in passthrough mode",
         ),
         (
-            "[models.gpt-4o]\nfallback = \"gpt-4o-mini\"\n[upstreams.b]\nbase_url = \"http://b\"\ndialect = \"openai\"\n\
+            "[models.gpt-4o]\nfallback = \"gpt-4o-mini\"\n[upstreams.openai]\nbase_url = \"http://a\"\n[upstreams.b]\nbase_url = \"http://b\"\ndialect = \"openai\"\n\
              [pools.a]\nupstream = \"openai\"\nmodels = [\"gpt-4o\"]\n[pools.b]\nupstream = \"b\"\nmodels = [\"gpt-4o-mini\"]",
             "f:2: models.gpt-4o.fallback: is served by another upstream (\"b\"), so it never answers",
         ),
