@@ -44,6 +44,7 @@ pub mod levels;
 mod observe;
 mod output;
 pub mod pauses;
+mod poll;
 mod retry;
 pub mod router;
 mod slots;
@@ -76,4 +77,12 @@ pub fn build(gateway: &Arc<Gateway>) -> Stack {
         .layer(retry::RetryLayer(gateway.clone()))
         .layer(concurrency::ConcurrencyLayer(gateway.clone()));
     BoxCloneSyncService::new(layers.service(forward::Forward::new(gateway.clone())))
+}
+
+/// The way of a look at a ticket: known who asks, and nothing counted.
+#[must_use]
+pub fn build_status(gateway: &Arc<Gateway>) -> Stack {
+    let layers =
+        ServiceBuilder::new().layer(observe::ObserveLayer).layer(authenticate::AuthenticateLayer).layer(identify::IdentifyLayer);
+    BoxCloneSyncService::new(layers.service(poll::Status::new(gateway.clone())))
 }
