@@ -8,6 +8,7 @@
 //! stack      the thirteen layers a request passes, in order; routes
 //! reply      our own answers: refusal -> status, headers, body; the rate headers
 //! degrade    levels: what is given up when there is not enough; decisions only
+//! repeats    requests that are sent twice, and those that are answered later: what is stored of them
 //! store      the books: traits, reservations, the settlement queue; embedded and Redis
 //! upstream   calling providers: client, headers, the reply body that meters itself
 //! estimate   counting tokens before the call
@@ -33,6 +34,7 @@ pub mod domain;
 pub mod estimate;
 pub mod limit;
 pub mod pricing;
+pub mod repeats;
 pub mod reply;
 pub mod server;
 pub mod stack;

@@ -6,18 +6,21 @@
 //! IETF's and in the route's vendor spelling; the provider's account-level numbers never pass ([`is_account_number`]).
 
 mod headers;
+pub mod job;
 mod limit;
 mod message;
 mod names;
 mod rejection;
+mod replay;
 mod response;
 mod shape;
 mod standing;
 mod text;
 
 pub use headers::{is_account_number, rate_headers};
-pub use names::{NOTICE, OUTPUT_CAP, REFUSED_BY, REQUEST_ID};
+pub use names::{NOTICE, ORIGINAL_REQUEST_ID, OUTPUT_CAP, REFUSED_BY, REPLAYED, REQUEST_ID};
 pub use rejection::{Forbidden, Rejection, Unauthenticated, UpstreamFault};
+pub use replay::{outlives, replay};
 pub use response::{Context, advise_against_retry, mark_provider, reject};
 pub use standing::Standing;
 pub use text::rfc3339;

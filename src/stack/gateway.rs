@@ -2,6 +2,7 @@
 
 use super::empty::EmptyBuckets;
 use super::expected::Expected;
+use super::jobs::Board;
 use super::slots::Slots;
 use crate::config::Policy;
 use crate::domain::{Boundaries, Clock, Period, ReservationId, Timestamp, Zone};
@@ -51,6 +52,8 @@ pub struct Gateway {
     pub tasks: Tasks,
     /// Customers just seen empty.
     pub empty: EmptyBuckets,
+    /// The jobs this gateway is at.
+    pub jobs: Board,
     /// Bounds the prompts counted off the async threads.
     pub long_counts: Arc<Semaphore>,
     calendar: Mutex<Calendar>,
@@ -92,6 +95,7 @@ impl Gateway {
             metrics: Arc::default(),
             tasks: Tasks::default(),
             empty: EmptyBuckets::default(),
+            jobs: Board::default(),
             long_counts: Arc::new(Semaphore::new(LONG_COUNTS)),
         }))
     }

@@ -2,10 +2,13 @@
 
 use super::call::Arrived;
 use super::{Gateway, Stack};
+use crate::config::policy::Auth;
 use crate::domain::RequestId;
+use crate::repeats::jobs::Jobs;
 use crate::reply::{self, Rejection};
 use crate::store::outage::Status;
 use crate::telemetry::Record;
+use crate::telemetry::metrics::JobLabels;
 use crate::telemetry::outage::OutageMetrics;
 use crate::wire::{Api, Dialect};
 use axum::Router;
@@ -29,6 +32,7 @@ pub struct Peer(pub SocketAddr);
 pub struct Routes {
     gateway: Arc<Gateway>,
     stack: Stack,
+    desk: Stack,
     draining: Arc<AtomicBool>,
 }
 
@@ -42,8 +46,8 @@ impl Routes {
     /// The routes of a gateway.
     #[must_use]
     pub fn new(gateway: Arc<Gateway>) -> Self {
-        let stack = super::build(&gateway);
-        Self { gateway, stack, draining: Arc::default() }
+        let (stack, desk) = (super::build(&gateway), super::desk_stack(&gateway));
+        Self { gateway, stack, desk, draining: Arc::default() }
     }
 
     /// From now on readiness says no: the gateway is going away.
@@ -62,6 +66,8 @@ impl Routes {
             .route("/v1/messages/count_tokens", api(Api::CountTokens))
             .route("/v1/models", get(models).fallback(only_get))
             .route("/v1/models/{*id}", get(models).fallback(only_get))
+            .route("/v1/jobs/{id}", get(jobs).delete(jobs).fallback(only_get_or_delete))
+            .route("/v1/jobs/{id}/result", get(jobs).fallback(only_get))
             .route("/healthz", get(healthz))
             .route("/readyz", get(readyz))
             .route("/metrics", get(metrics))
@@ -82,7 +88,8 @@ impl Routes {
             policy: self.gateway.policy.load_full(),
             record: Arc::new(Record::new(id, api, self.gateway.metrics.clone())),
         };
-        match self.stack.oneshot(arrived).await {
+        let stack = if matches!(api, Api::Jobs(_)) { self.desk } else { self.stack };
+        match stack.oneshot(arrived).await {
             Ok(reply) => reply,
             Err(never) => match never {},
         }
@@ -115,6 +122,12 @@ async fn models(State(routes): State<Routes>, request: Request) -> Response {
     routes.serve(if anthropic { Api::AnthropicModels } else { Api::Models }, request).await
 }
 
+/// How an asynchronous request stands, in the format its caller most likely reads.
+async fn jobs(State(routes): State<Routes>, request: Request) -> Response {
+    let anthropic = request.headers().contains_key("anthropic-version");
+    routes.serve(Api::Jobs(if anthropic { Dialect::Anthropic } else { Dialect::OpenAi }), request).await
+}
+
 /// Whether a path holds segments that a URL parser resolves (`..`, also in its encoded spellings): behind the one route whose end is free
 /// they would lead to any other resource of the provider's, with the company's key.
 fn climbs(path: &str) -> bool {
@@ -135,6 +148,10 @@ async fn only_post(State(routes): State<Routes>, request: Request) -> Response {
 
 async fn only_get(State(routes): State<Routes>, request: Request) -> Response {
     routes.refuse(&request, &Rejection::MethodNotAllowed { allow: "GET" })
+}
+
+async fn only_get_or_delete(State(routes): State<Routes>, request: Request) -> Response {
+    routes.refuse(&request, &Rejection::MethodNotAllowed { allow: "GET, DELETE" })
 }
 
 /// Alive: the process answers.
@@ -169,6 +186,14 @@ async fn readyz(State(routes): State<Routes>) -> Response {
 async fn metrics(State(routes): State<Routes>) -> Response {
     let gateway = &routes.gateway;
     gateway.metrics.unsettled.set(i64::try_from(gateway.settler.status().outstanding).unwrap_or(i64::MAX));
+    if matches!(gateway.policy.load().auth, Auth::Keys { .. })
+        && let Ok((queued, running)) = Jobs::new(gateway.documents.clone()).count().await
+    {
+        for (state, count) in [("queued", queued), ("running", running)] {
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            gateway.metrics.jobs.get_or_create(&JobLabels { state }).set(count);
+        }
+    }
     if let Some(standing) = gateway.ledger.standing() {
         show(&gateway.metrics.outage, &standing);
     }

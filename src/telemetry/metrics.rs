@@ -43,6 +43,12 @@ pub struct Metrics {
     pub unsettled: Gauge,
     /// The store's outages.
     pub outage: OutageMetrics,
+    /// Requests with an idempotency key, by what came of the key.
+    pub repeats: Family<RepeatLabels, Counter>,
+    /// Asynchronous requests in the store, by state; set when the metrics are read.
+    pub jobs: Family<JobLabels, Gauge>,
+    /// Asynchronous requests that ended here, by state.
+    pub jobs_ended: Family<JobLabels, Counter>,
     /// Provider count over our estimate, per model, in thousandths.
     pub factor: Family<ModelLabels, Gauge>,
 }
@@ -83,6 +89,10 @@ labels! {
     ApiLabels { api: &'static str }
     /// Labels of [`Metrics::store_calls`].
     StoreLabels { operation: &'static str, result: &'static str }
+    /// Labels of [`Metrics::repeats`].
+    RepeatLabels { outcome: &'static str }
+    /// Labels of [`Metrics::jobs`].
+    JobLabels { state: &'static str }
 }
 
 fn seconds() -> Histogram {
@@ -107,6 +117,9 @@ impl Default for Metrics {
             queued: Gauge::default(),
             unsettled: Gauge::default(),
             outage: OutageMetrics::default(),
+            repeats: Family::default(),
+            jobs: Family::default(),
+            jobs_ended: Family::default(),
             factor: Family::default(),
         };
         let r = &mut metrics.registry;
@@ -123,6 +136,9 @@ impl Default for Metrics {
         r.register("in_flight", "Requests being served", metrics.in_flight.clone());
         r.register("queued", "Requests waiting for a slot", metrics.queued.clone());
         r.register("unsettled", "Reservations not yet settled in the store", metrics.unsettled.clone());
+        r.register("repeats", "Requests with an idempotency key, by what came of it", metrics.repeats.clone());
+        r.register("jobs", "Asynchronous requests in the store, by state", metrics.jobs.clone());
+        r.register("jobs_ended", "Asynchronous requests that ended, by state", metrics.jobs_ended.clone());
         r.register("estimate_factor_permille", "Learned factor of the token estimate, by model", metrics.factor.clone());
         metrics.outage.register(r);
         metrics

@@ -6,6 +6,7 @@ mod models;
 mod overlay;
 mod plans;
 mod pools;
+mod repeats;
 mod server;
 mod upstreams;
 
@@ -13,7 +14,7 @@ use super::choice::AuthMode;
 use super::env::Env;
 use super::file::File;
 use super::node;
-use super::policy::{Classes, Handoff, Levels, Policy, Records, Repeats, Retry, Triage, Unpriced};
+use super::policy::{Classes, Handoff, Levels, Policy, Records, Retry, Triage, Unpriced};
 use super::prices;
 use super::problem::{Findings, Place, Problem, Source, Warning};
 use super::read::{Known as _, Read as _};
@@ -120,6 +121,7 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
     let gateway = limits(gateway, &mut c.findings);
     let (zone, notice_percent) = server::budget(c, file);
     let concurrency = server::concurrency(c, file);
+    let repeats = repeats::repeats(c, file, mode);
     server::without_effect(c, file);
     let identity = identity?;
     let customers = plans.customers(file, &identity.default_plan, identity.allow_emails, &mut c.findings);
@@ -147,7 +149,7 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
         handoff: Handoff::default(),
         triage: Triage::default(),
         records: Records::default(),
-        repeats: Repeats::default(),
+        repeats,
         admin: None,
         concurrency,
     })

@@ -210,7 +210,7 @@ pub fn without_effect(c: &mut Compiler<'_>, file: &File) {
 }
 
 /// A number of things that fits this machine.
-fn count(c: &mut Compiler<'_>, at: Option<&At<u64>>, default: u64, least: u64) -> usize {
+pub(super) fn count(c: &mut Compiler<'_>, at: Option<&At<u64>>, default: u64, least: u64) -> usize {
     const MOST: u64 = 1_000_000;
     let n = at.map_or(default, |at| {
         if !(least..=MOST).contains(&at.value) {
