@@ -52,6 +52,8 @@ pub struct Job {
     pub key: String,
     /// The customer's exact id.
     pub customer: String,
+    /// The route, by its name.
+    pub route: String,
     /// How it stands.
     pub state: State,
     /// When it was taken.
@@ -78,11 +80,12 @@ pub const ENDED: u64 = 1 << 52;
 impl Job {
     /// A job that is taken now.
     #[must_use]
-    pub fn new(app: &str, key: &[u8; 32], customer: &str, now: Timestamp, wait: u64) -> Self {
+    pub fn new(app: &str, key: &[u8; 32], customer: &str, api: Api, (now, wait): (Timestamp, u64)) -> Self {
         Self {
             app: app.to_owned(),
             key: blake3::Hash::from_bytes(*key).to_hex().to_string(),
             customer: customer.to_owned(),
+            route: api.as_str().to_owned(),
             state: State::Queued,
             created: now.micros(),
             until: now.plus(wait).micros(),
@@ -99,6 +102,12 @@ impl Job {
     #[must_use]
     pub fn key_hash(&self) -> Option<[u8; 32]> {
         blake3::Hash::from_hex(&self.key).ok().map(Into::into)
+    }
+
+    /// The route.
+    #[must_use]
+    pub fn api(&self) -> Option<Api> {
+        route(&self.route)
     }
 
     /// Where it stands in the listing.
@@ -146,6 +155,10 @@ struct Line {
 /// The routes whose requests may be answered later: those that cost something.
 const ROUTES: [Api; 5] = [Api::Chat, Api::Responses, Api::Completions, Api::Embeddings, Api::Messages];
 
+fn route(name: &str) -> Option<Api> {
+    ROUTES.into_iter().find(|api| api.as_str() == name)
+}
+
 /// Whether requests of this route may be answered later.
 #[must_use]
 pub fn may_wait(api: Api) -> bool {
@@ -170,7 +183,7 @@ impl Request {
     pub fn decode(value: &Bytes) -> Option<Self> {
         let (line, body) = split::<Line>(value)?;
         Some(Self {
-            api: ROUTES.into_iter().find(|api| api.as_str() == line.api)?,
+            api: route(&line.api)?,
             method: line.method.parse().ok()?,
             uri: line.uri.parse().ok()?,
             headers: unflat(&line.headers),
@@ -194,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_job_and_its_request_are_read_again_as_they_were() {
-        let job = Job::new("shop", &[7; 32], "c-1", Timestamp(5), 10);
+        let job = Job::new("shop", &[7; 32], "c-1", Api::Chat, (Timestamp(5), 10));
         assert_eq!(Job::decode(&job.encode()), Some(job.clone()));
         assert_eq!((job.key_hash(), job.until, job.rank()), (Some([7; 32]), 15, 5));
         let ended = Job { state: State::Failed, ..job };

@@ -70,7 +70,7 @@ pub async fn attempt(worker: &Worker, found: &Found) -> Attempted {
 
 /// What a job comes to that did not run.
 pub async fn refused(worker: &Worker, found: &Found, why: Rejection) -> Attempted {
-    let record = record(worker, found, Api::Chat);
+    let record = record(worker, found, found.job.api().unwrap_or(Api::Chat));
     rejection(worker, &record, why.into()).await
 }
 

@@ -56,7 +56,7 @@ pub async fn take_in(call: Call, gateway: Arc<Gateway>) -> Result<Reply, Box<Rej
     who.record.note(|facts| facts.job = Some(id.as_str().into()));
     let wait = u64::try_from(repeats.job_wait.as_micros()).unwrap_or(u64::MAX);
     let key = key_hash(&who.head.headers)?;
-    let job = Job::new(&who.app.name, &key, who.customer.id.as_str(), gateway.clock.now(), wait);
+    let job = Job::new(&who.app.name, &key, who.customer.id.as_str(), who.api, (gateway.clock.now(), wait));
     let headers = kept_headers(&who, &id);
     let asked = Request { api: who.api, method: who.head.method.clone(), uri: who.head.uri.clone(), headers, body };
     let bounds = Bounds { all: repeats.jobs, per_customer: repeats.jobs_per_customer };

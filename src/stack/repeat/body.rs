@@ -99,6 +99,7 @@ impl Inner {
     /// The reply has ended in good order. One that carries an error, or was cut by the provider, is not the answer to be given again.
     fn end(&mut self) {
         let Some(promise) = self.promise.take() else { return };
+        self.body = Body::empty(); // gives back the slot; only the store is waited for
         let failed = self.record.read(|facts| facts.ending != Ending::Complete || facts.cause == Some("upstream_failed"));
         if failed {
             return;

@@ -12,6 +12,7 @@ use crate::repeats::outcome::is_final;
 use crate::reply::{self, Rejection};
 use crate::stack::Gateway;
 use crate::stack::call::{Rejected, Reply};
+use crate::store::StoreError;
 use crate::telemetry::Record;
 use crate::telemetry::metrics::RepeatLabels;
 use crate::upstream::Tasks;
@@ -60,7 +61,7 @@ impl Keyed {
             gateway.metrics.repeats.get_or_create(&RepeatLabels { outcome }).inc();
         };
         let value = Entry { fingerprint: self.fingerprint.clone(), what: What::Running }.encode();
-        let marker = match marker::take(&gateway.documents, self.place.clone(), value).await {
+        let marker = match take(&gateway, self.place.clone(), value).await {
             Ok(Taken::Ours(marker)) => marker,
             Ok(Taken::Found(found)) => {
                 let (outcome, answer) = self.again(Entry::decode(&found.value));
@@ -97,6 +98,18 @@ impl Keyed {
             }
         }
     }
+}
+
+/// Takes the marker. A client that leaves while the store is asked does not leave a marker behind: a task waits for the answer.
+async fn take(gateway: &Gateway, place: String, value: Bytes) -> Result<Taken, StoreError> {
+    let (tell, told) = oneshot::channel();
+    let documents = gateway.documents.clone();
+    gateway.tasks.spawn(async move {
+        if let Err(Ok(Taken::Ours(marker))) = tell.send(marker::take(&documents, place, value).await) {
+            marker.end(None).await;
+        }
+    });
+    told.await.unwrap_or_else(|_| Err(StoreError::Failed("the gateway is stopping".to_owned())))
 }
 
 /// Waits for the answer and sees to it that it is remembered, or not.
