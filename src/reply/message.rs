@@ -24,6 +24,10 @@ pub(super) fn message(rejection: &Rejection) -> Cow<'_, str> {
                 .into()
         }
         Rejection::Overloaded { retry_in } => overloaded(*retry_in).into(),
+        Rejection::BackgroundPaused { retry_in } => {
+            format!("Background work is paused while live work needs all of the capacity. Try again in {}.", in_words(*retry_in))
+                .into()
+        }
         Rejection::LimitsUnavailable => "Limits cannot be checked at the moment. Try again in a moment.".into(),
         Rejection::InvalidCustomerId(error) => format!("X-Customer-Id {error}.").into(),
         Rejection::ConflictingCustomerIds => "The request names two different customers; send one X-Customer-Id.".into(),
@@ -45,6 +49,8 @@ pub(super) fn message(rejection: &Rejection) -> Cow<'_, str> {
         Rejection::UnsupportedMediaType => "The Content-Type must be application/json.".into(),
         Rejection::NotFound { path } => format!("There is no route {}.", snippet(path, SNIPPET)).into(),
         Rejection::MethodNotAllowed { allow } => format!("The route does not take this method; it takes {allow}.").into(),
+        Rejection::TicketNotFound => "There is no such ticket of this customer, or not any more.".into(),
+        Rejection::TriageUnavailable => "How the ticket stands cannot be read at the moment. Try again in a moment.".into(),
         Rejection::ModelNotPriced { model } => {
             format!("The model \"{}\" is unknown or has no price here, so it cannot be used.", snippet(model, SNIPPET)).into()
         }

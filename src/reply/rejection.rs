@@ -32,6 +32,11 @@ pub enum Rejection {
         /// When to come back, microseconds.
         retry_in: u64,
     },
+    /// Background work waits while a pool's level is above zero.
+    BackgroundPaused {
+        /// When to come back, microseconds.
+        retry_in: u64,
+    },
     /// The store cannot decide and the gateway's own share for such times is used up.
     LimitsUnavailable,
     /// The customer's id is not one.
@@ -81,6 +86,10 @@ pub enum Rejection {
         /// The methods it takes, as the `Allow` header lists them.
         allow: &'static str,
     },
+    /// No such ticket of this customer and app.
+    TicketNotFound,
+    /// The store does not say how a ticket stands.
+    TriageUnavailable,
     /// The model has no price.
     ModelNotPriced {
         /// The model asked for.

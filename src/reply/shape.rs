@@ -83,6 +83,7 @@ impl Rejection {
                 ..after(CONCURRENT_RETRY, shape(StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded"))
             },
             Self::Overloaded { retry_in } => after(*retry_in, shape(StatusCode::SERVICE_UNAVAILABLE, "overloaded")),
+            Self::BackgroundPaused { retry_in } => after(*retry_in, shape(StatusCode::SERVICE_UNAVAILABLE, "background_paused")),
             Self::LimitsUnavailable => after(OUTAGE_RETRY, shape(StatusCode::SERVICE_UNAVAILABLE, "limits_unavailable")),
             Self::InvalidCustomerId(_) | Self::ConflictingCustomerIds => shape(StatusCode::BAD_REQUEST, "invalid_customer_id"),
             Self::MissingCustomerId => shape(StatusCode::BAD_REQUEST, "missing_customer_id"),
@@ -103,6 +104,8 @@ impl Rejection {
             Self::UnsupportedEncoding => shape(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_content_encoding"),
             Self::UnsupportedMediaType => shape(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type"),
             Self::NotFound { .. } => shape(StatusCode::NOT_FOUND, "route_not_found"),
+            Self::TicketNotFound => shape(StatusCode::NOT_FOUND, "ticket_not_found"),
+            Self::TriageUnavailable => after(OUTAGE_RETRY, shape(StatusCode::SERVICE_UNAVAILABLE, "triage_unavailable")),
             Self::MethodNotAllowed { .. } => shape(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
             Self::ModelNotPriced { .. } => at("model", shape(StatusCode::BAD_REQUEST, "model_not_priced")),
             Self::ModelNotAllowed { .. } => at("model", shape(StatusCode::FORBIDDEN, "model_not_allowed")),
@@ -130,10 +133,9 @@ pub(super) const fn is_crowded(refusal: &Refusal) -> bool {
     matches!(refusal.scope, Scope::Pool | Scope::Gateway) && matches!(refusal.remedy, Remedy::Wait(_))
 }
 
-/// Whether the request alone is larger than the whole limit. A limit of zero is a closed door, not a request too large.
+/// See [`Refusal::is_oversize`].
 pub(super) const fn is_oversize(refusal: &Refusal) -> bool {
-    let by_size = !matches!(refusal.measure, Measure::Message | Measure::Request | Measure::Money);
-    by_size && refusal.max > 0 && refusal.asked > refusal.max && !refusal.remedy.waiting_helps()
+    refusal.is_oversize()
 }
 
 fn of_limit(refusal: &Refusal) -> Shape<'static> {

@@ -1,14 +1,14 @@
 //! From a path to the API it speaks. Exact paths only: what is not listed is 404 and nothing is forwarded.
 
 use super::call::Arrived;
-use super::{Gateway, Stack};
+use super::{Gateway, Stack, levels};
 use crate::config::policy::Auth;
 use crate::domain::RequestId;
 use crate::repeats::jobs::Jobs;
 use crate::reply::{self, Rejection};
 use crate::store::outage::Status;
 use crate::telemetry::Record;
-use crate::telemetry::metrics::JobLabels;
+use crate::telemetry::metrics::{JobLabels, Name, PoolLabels};
 use crate::telemetry::outage::OutageMetrics;
 use crate::wire::{Api, Dialect};
 use axum::Router;
@@ -18,6 +18,7 @@ use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,6 +34,7 @@ pub struct Routes {
     gateway: Arc<Gateway>,
     stack: Stack,
     desk: Stack,
+    status: Stack,
     draining: Arc<AtomicBool>,
 }
 
@@ -46,8 +48,8 @@ impl Routes {
     /// The routes of a gateway.
     #[must_use]
     pub fn new(gateway: Arc<Gateway>) -> Self {
-        let (stack, desk) = (super::build(&gateway), super::desk_stack(&gateway));
-        Self { gateway, stack, desk, draining: Arc::default() }
+        let (stack, desk, status) = (super::build(&gateway), super::desk_stack(&gateway), super::build_status(&gateway));
+        Self { gateway, stack, desk, status, draining: Arc::default() }
     }
 
     /// From now on readiness says no: the gateway is going away.
@@ -68,6 +70,7 @@ impl Routes {
             .route("/v1/models/{*id}", get(models).fallback(only_get))
             .route("/v1/jobs/{id}", get(jobs).delete(jobs).fallback(only_get_or_delete))
             .route("/v1/jobs/{id}/result", get(jobs).fallback(only_get))
+            .route("/v1/triage/{id}", get(triage).fallback(only_get))
             .route("/healthz", get(healthz))
             .route("/readyz", get(readyz))
             .route("/metrics", get(metrics))
@@ -88,7 +91,11 @@ impl Routes {
             policy: self.gateway.policy.load_full(),
             record: Arc::new(Record::new(id, api, self.gateway.metrics.clone())),
         };
-        let stack = if matches!(api, Api::Jobs(_)) { self.desk } else { self.stack };
+        let stack = match api {
+            Api::Jobs(_) => self.desk,
+            Api::Triage(_) => self.status,
+            _ => self.stack,
+        };
         match stack.oneshot(arrived).await {
             Ok(reply) => reply,
             Err(never) => match never {},
@@ -126,6 +133,12 @@ async fn models(State(routes): State<Routes>, request: Request) -> Response {
 async fn jobs(State(routes): State<Routes>, request: Request) -> Response {
     let anthropic = request.headers().contains_key("anthropic-version");
     routes.serve(Api::Jobs(if anthropic { Dialect::Anthropic } else { Dialect::OpenAi }), request).await
+}
+
+async fn triage(State(routes): State<Routes>, request: Request) -> Response {
+    let anthropic = request.headers().contains_key("anthropic-version");
+    let dialect = if anthropic { Dialect::Anthropic } else { Dialect::OpenAi };
+    routes.serve(Api::Triage(dialect), request).await
 }
 
 /// Whether a path holds segments that a URL parser resolves (`..`, also in its encoded spellings): behind the one route whose end is free
@@ -194,10 +207,28 @@ async fn metrics(State(routes): State<Routes>) -> Response {
             gateway.metrics.jobs.get_or_create(&JobLabels { state }).set(count);
         }
     }
+    show_levels(gateway);
     if let Some(standing) = gateway.ledger.standing() {
         show(&gateway.metrics.outage, &standing);
     }
     plain(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", gateway.metrics.render().into())
+}
+
+/// Carries how the pools stand over into the metrics; of several accounts of a pool the one that is worst off.
+fn show_levels(gateway: &Gateway) {
+    let mut worst: BTreeMap<&str, (u8, u64)> = BTreeMap::new();
+    let all = gateway.levels.all();
+    for (owner, standing, level) in &all {
+        let entry = worst.entry(levels::pool_of(owner)).or_default();
+        *entry = ((*level).max(entry.0), standing.used.max(entry.1));
+    }
+    let policy = gateway.policy.load();
+    for pool in &policy.pools {
+        let (level, used) = worst.get(&*pool.name).copied().unwrap_or_default();
+        let labels = PoolLabels { pool: Name(pool.name.clone()) };
+        gateway.metrics.levels.get_or_create(&labels).set(i64::from(level));
+        gateway.metrics.ceiling_used.get_or_create(&labels).set(i64::try_from(used).unwrap_or(i64::MAX));
+    }
 }
 
 /// Carries how the store's guard stands over into the metrics.

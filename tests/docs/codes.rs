@@ -29,6 +29,7 @@ fn rejections() -> Vec<Rejection> {
         },
         Rejection::Concurrent { limit: 4, in_flight: 4 },
         Rejection::Overloaded { retry_in: 1 },
+        Rejection::BackgroundPaused { retry_in: 1 },
         Rejection::LimitsUnavailable,
         Rejection::InvalidCustomerId(IdError::Email),
         Rejection::ConflictingCustomerIds,
@@ -47,6 +48,8 @@ fn rejections() -> Vec<Rejection> {
         Rejection::UnsupportedEncoding,
         Rejection::UnsupportedMediaType,
         Rejection::NotFound { path: "/".into() },
+        Rejection::TicketNotFound,
+        Rejection::TriageUnavailable,
         Rejection::MethodNotAllowed { allow: "GET" },
         Rejection::ModelNotPriced { model: "m".into() },
         Rejection::ModelNotAllowed { model: "m".into() },
@@ -78,6 +81,7 @@ fn listed(rejection: &Rejection) {
         | Rejection::OutputFloor { .. }
         | Rejection::Concurrent { .. }
         | Rejection::Overloaded { .. }
+        | Rejection::BackgroundPaused { .. }
         | Rejection::LimitsUnavailable
         | Rejection::InvalidCustomerId(_)
         | Rejection::ConflictingCustomerIds
@@ -89,6 +93,8 @@ fn listed(rejection: &Rejection) {
         | Rejection::UnsupportedEncoding
         | Rejection::UnsupportedMediaType
         | Rejection::NotFound { .. }
+        | Rejection::TicketNotFound
+        | Rejection::TriageUnavailable
         | Rejection::MethodNotAllowed { .. }
         | Rejection::ModelNotPriced { .. }
         | Rejection::ModelNotAllowed { .. }
