@@ -98,6 +98,13 @@ impl Bed {
 
     /// As [`Bed::on`], with the gateway's time from this clock.
     pub async fn clocked(config: &str, provider: Arc<Provider>, ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>) -> Self {
+        let Stores { ledger, documents } = Stores::in_memory_beside(ledger, clock.clone());
+        Self::over(config, provider, Stores { ledger, documents }, clock).await
+    }
+
+    /// As [`Bed::clocked`], on given stores.
+    pub async fn over(config: &str, provider: Arc<Provider>, stores: Stores, clock: Arc<dyn Clock>) -> Self {
+        let Stores { ledger, documents } = stores;
         // Two providers for TLS are compiled into the tests; nothing here uses TLS.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let config = config.replace("{provider}", &provider.base_url());
@@ -105,7 +112,7 @@ impl Bed {
             .unwrap_or_else(|problems| panic!("the bed's configuration: {problems:#?}"));
         policy.server.listen = SocketAddr::from(([127, 0, 0, 1], 0));
         let ledger = Arc::new(Counting { inner: ledger, admits: AtomicUsize::new(0), settles: AtomicUsize::new(0) });
-        let stores = Stores::in_memory_beside(ledger.clone(), clock.clone());
+        let stores = Stores { ledger: ledger.clone(), documents };
         let gateway = Gateway::new(policy, stores, clock).expect("a gateway");
         let server = Server::bind(gateway.clone()).await.expect("a loopback port");
         let address = server.address().expect("bound");
