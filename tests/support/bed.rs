@@ -61,6 +61,8 @@ plan = "case"
 pub struct Bed {
     /// Where the gateway listens.
     pub address: SocketAddr,
+    /// Where it listens to operators, if it does.
+    pub admin: Option<SocketAddr>,
     /// The stand-in provider behind it.
     pub provider: Arc<Provider>,
     /// The gateway itself.
@@ -116,6 +118,7 @@ impl Bed {
         let gateway = Gateway::new(policy, stores, clock).expect("a gateway");
         let server = Server::bind(gateway.clone()).await.expect("a loopback port");
         let address = server.address().expect("bound");
+        let admin = server.admin_address().expect("bound");
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = tokio::spawn(server.serve(async move { drop(stopped.await) }));
         let client = reqwest::Client::builder()
@@ -123,7 +126,7 @@ impl Bed {
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .expect("a client without TLS settings");
-        Self { address, provider, gateway, ledger, client, stop: Some(stop), serving: Some(serving) }
+        Self { address, admin, provider, gateway, ledger, client, stop: Some(stop), serving: Some(serving) }
     }
 
     /// `http://127.0.0.1:PORT` and this path.
