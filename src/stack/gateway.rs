@@ -2,6 +2,7 @@
 
 use super::empty::EmptyBuckets;
 use super::expected::Expected;
+use super::jobs::Board;
 use super::levels::{LevelKeeper, Levels};
 use super::pauses::{Pauses, RealPauses};
 use super::slots::Slots;
@@ -64,6 +65,8 @@ pub struct Gateway {
     pub pauses: Box<dyn Pauses>,
     /// Customers just seen empty.
     pub empty: EmptyBuckets,
+    /// The jobs this gateway is at.
+    pub jobs: Board,
     /// Bounds the prompts counted off the async threads.
     pub long_counts: Arc<Semaphore>,
     /// How near each pool is to its ceiling.
@@ -123,7 +126,6 @@ impl Gateway {
             client,
             slots: Slots::new(slots, queue, queue_per_customer),
             calendar: Mutex::new(Calendar::new(policy.load().zone.clone(), clock.now())),
-            policy,
             ledger,
             documents,
             orphans: Orphans::new(tasks.clone(), orphans, orphans_per_customer),
@@ -133,7 +135,9 @@ impl Gateway {
             metrics,
             tasks,
             empty: EmptyBuckets::default(),
+            jobs: Board::default(),
             long_counts: Arc::new(Semaphore::new(LONG_COUNTS)),
+            policy,
         }))
     }
 
