@@ -18,6 +18,6 @@ mod text;
 pub use headers::{is_account_number, rate_headers};
 pub use names::{NOTICE, OUTPUT_CAP, REFUSED_BY, REQUEST_ID};
 pub use rejection::{Forbidden, Rejection, Unauthenticated, UpstreamFault};
-pub use response::{Context, advise_against_retry, answer_headers, mark_provider, reject};
+pub use response::{Context, advise_against_retry, answer_headers, forbid_retry, mark_provider, reject};
 pub use standing::Standing;
 pub use text::rfc3339;

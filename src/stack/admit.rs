@@ -6,6 +6,7 @@
 use super::call::{Call, Rejected, Reply};
 use super::customer_rate;
 use super::gateway::Gateway;
+use super::slots::NoSlot;
 use crate::limit::{Admission, Claim, Decision, Measure, Refusal, Remedy};
 use crate::reply::{self, Rejection, Standing};
 use crate::store::StoreError;
@@ -71,8 +72,16 @@ where
 }
 
 async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<Rejected>> {
+    let customer = &call.who.customer;
+    // Who has as many requests in flight as it may have would be turned away behind this anyway: it spends its message, as whatever else
+    // is refused, but holds no dollars and takes nothing of the ceiling meanwhile. Who gets in between is for `concurrency` to say.
+    let turned_away = gateway.slots.full(&customer.scope.owner, customer.plan.max_in_flight);
+    if turned_away.is_some() {
+        call.who.claims.retain(|claim| claim.measure == Measure::Message);
+    }
     let place = gateway.settler.try_place().ok_or(Rejection::Overloaded { retry_in: 1_000_000 })?;
-    let elastic = call.worst.and_then(|worst| worst.elastic(call.output.cap, call.output.floor));
+    let elastic = call.worst.filter(|_| turned_away.is_none());
+    let elastic = elastic.and_then(|worst| worst.elastic(call.output.cap, call.output.floor));
     let admission = Admission {
         reservation: gateway.reservation_id(),
         customer: call.who.customer.scope.clone(),
@@ -96,6 +105,10 @@ async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<
     // From here on dropping the future gives everything back: a caller that leaves the line gives up its place.
     let (id, customer) = (admission.reservation, admission.customer.clone());
     let mut reservation = Reservation::new(id, customer, &admission.claims, elastic.as_ref(), &decision, place);
+    if let Some(NoSlot::CustomerInFlight { limit, in_flight }) = turned_away {
+        let rejection = Rejection::Concurrent { limit, in_flight };
+        return Err(Box::new(Rejected { rejection, standing: Some(standing), failed: None, retried: false }));
+    }
     wait(call, decision.start_in).await;
     if decision.deferred() {
         let later = admission.claims.into_iter().filter(Claim::is_ceiling).collect();

@@ -148,7 +148,7 @@ impl Failed {
             return Err(Box::new(Rejected { retried, ..*Box::<Rejected>::from(rejection) }));
         };
         if self.advise_against_retry {
-            reply::advise_against_retry(&mut reply.head.headers);
+            reply::forbid_retry(&mut reply.head.headers);
         }
         reply.body.resume(Closing { account, status: reply.head.status });
         Ok(http::Response::from_parts(reply.head, Body::new(reply.body)))
