@@ -71,7 +71,7 @@ async fn forward(mut call: Call, gateway: Arc<Gateway>) -> Result<Reply, Box<Rej
         Err(retry_in) => {
             let fault = ProviderFault::BreakerOpen { retry_in };
             account.attempt_failed(fault, None);
-            return Err(Failed::new(call, account, fault, false).into());
+            return Err(Failed::not_made(call, account, fault).into());
         }
     };
     account.attempt();

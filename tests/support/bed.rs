@@ -63,7 +63,11 @@ plan = "case"
 
 /// [`CONFIG`] with these lines behind it; a `[retry]` of theirs takes the place of the cases'.
 pub fn config_and(more: &str) -> String {
-    let config = if more.contains("[retry]") { CONFIG.replace("[retry]\nmax = 0\nbreaker = { failures = 0 }\n", "") } else { CONFIG.to_owned() };
+    let config = if more.contains("[retry]") {
+        CONFIG.replace("[retry]\nmax = 0\nbreaker = { failures = 0 }\n", "")
+    } else {
+        CONFIG.to_owned()
+    };
     format!("{config}\n{more}")
 }
 
