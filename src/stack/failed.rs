@@ -125,7 +125,7 @@ impl Failed {
         }
     }
 
-    /// Claims the provider's ceiling for another attempt; see [`claim_attempt`].
+    /// Claims the provider's ceiling for another attempt and waits for its turn; see [`claim_attempt`].
     pub async fn claim(&mut self, gateway: &Gateway, left: Duration) -> Option<Duration> {
         claim_attempt(&self.call, &mut self.account, gateway, left).await
     }

@@ -158,8 +158,7 @@ async fn without_usage(
     account.reached();
     account.attempt_failed(ProviderFault::Server(head.status), None);
     let left = call.who.policy.retry.wait_budget;
-    let start_in = claim_attempt(call, account, gateway, left).await.ok_or(Unsent::NoRoom)?;
-    gateway.pauses.pause(start_in).await;
+    claim_attempt(call, account, gateway, left).await.ok_or(Unsent::NoRoom)?;
     account.attempt();
     let edits = Edits { include_usage: false, ..call.edits.clone() };
     let reply = send(call, &edits, gateway).await.map_err(Unsent::NoReply)?;
