@@ -27,7 +27,8 @@ local function read_end()
   return e
 end
 
--- What is known of the reservation.
+-- What is known of the reservation. What it holds (or a sweeper booked) and no line mentions becomes a line that has used nothing; one
+-- that was settled before keeps only such lines, so that nothing of it is booked again. Before the states are read.
 local function read_known(e, now)
   e.hour = floor(now / HOUR)
   e.ends = KEYS[2 + e.hour % 2]
@@ -36,43 +37,66 @@ local function read_known(e, now)
   local ended = read('HMGET', e.ends, e.reservation, 'hour') or {}
   local earlier = read('HGET', KEYS[3 - e.hour % 2], e.reservation)
   e.begun = tonumber(ended[2] or nil)
-  -- It was settled before: there is nothing left to do.
-  e.over = not e.hold and not e.lost and (ended[1] or earlier) and true
+  e.again = (ended[1] or earlier) and true
+  e.over = e.again and not e.hold and not e.lost
+
+  -- Rates that may never have been charged are not refunded: what claims budgets has a hold, or had one.
+  e.charged = true
+  for _, c in ipairs(e.lines) do
+    if c.kind == 'm' and not e.hold and not e.lost then e.charged = false end
+  end
+  if e.again then e.lines = {} end
+
+  e.held, e.swept = {}, {}
+  local index, mentioned = {}, {}
+  for i, key in ipairs(KEYS) do index[key] = i end
+  for _, c in ipairs(e.lines) do
+    if c.kind == 'm' then mentioned[format('%s %s %.0f', KEYS[c.key], c.limit, c.booked)] = true end
+  end
+  for _, known in ipairs({ { e.hold or '', e.held }, { e.lost or '', e.swept } }) do
+    local record, sums = known[1], known[2]
+    for key, limit, start, amount in gmatch(record, PART) do
+      local part = concat({ key, limit, start }, ' ')
+      sums[part] = (sums[part] or 0) + tonumber(amount)
+      if not mentioned[part] then
+        mentioned[part] = true
+        if not index[key] then
+          KEYS[#KEYS + 1] = key
+          index[key] = #KEYS
+        end
+        e.lines[#e.lines + 1] = { key = index[key], limit = limit, kind = 'm', actual = 0, booked = tonumber(start) }
+      end
+    end
+  end
 end
 
 -- === check ===
 
 -- Books what was used into `states`, so that whoever decides next decides as if it had happened. The lines that are to be written.
 local function settle(e, states, now)
-  -- What a sweeper booked, by key, limit and period. The first line of each takes it back.
-  local swept = {}
-  for key, limit, start, booked in gmatch(e.lost or '', PART) do
-    local part = concat({ key, limit, start }, ' ')
-    swept[part] = (swept[part] or 0) + tonumber(booked)
-  end
-
-  -- A state that a rule of another kind keeps (the plan changed) stays: what there was to correct is gone.
+  -- A state that a rule of another kind keeps (the plan changed) stays: what there was to correct is gone. So it is where there is none
+  -- of what is only given back.
   local kept = {}
   for _, c in ipairs(e.lines) do
     local kind = kind_of(states[c.key][c.limit])
-    if not kind or kind == c.kind then kept[#kept + 1] = c end
+    if kind == c.kind or (not kind and (c.kind ~= 'm' or c.bounds)) then kept[#kept + 1] = c end
   end
 
   for _, c in ipairs(kept) do
-    open(c, states, now)
+    local used = c.actual
+    if c.kind ~= 'm' and not e.charged then used = max(used, c.claimed) end
     if c.kind == 'b' then
-      c:correct(c.claimed, c.actual, c.forgive)
+      open(c, states, now)
+      c:correct(c.claimed, used, c.forgive)
     elseif c.kind == 'w' then
-      c:correct(c.claimed, c.actual, now, c.booked)
+      open(c, states, now)
+      c:correct(c.claimed, used, now, c.booked)
     else
+      if c.bounds then open(c, states, now) else recall(c, states) end
+      -- The first line of each gives back what is held, or takes back what a sweeper booked: that, whatever is claimed.
       local part = format('%s %s %.0f', KEYS[c.key], c.limit, c.booked)
-      local booked = swept[part]
-      if booked then
-        c:settle(c.booked, 0, c.actual, booked)
-        swept[part] = 0
-      else
-        c:settle(c.booked, e.hold and c.claimed or 0, c.actual, 0)
-      end
+      c:settle(c.booked, e.held[part] or 0, c.actual, e.swept[part] or 0)
+      e.held[part], e.swept[part] = nil, nil
     end
     states[c.key][c.limit] = c:pack()     -- a second line of the same limit goes on from here
   end

@@ -22,7 +22,7 @@ local states = read_states(both)
 
 -- check all
 
-local written = old.over and {} or settle(old, states, now)
+local written = settle(old, states, now)
 decide(asked, states, now)
 -- After the lines, so that of two for one limit the claim stays, which was decided over what the line had left.
 for _, c in ipairs(take(asked, now)) do written[#written + 1] = c end

@@ -10,6 +10,7 @@
 //! triage     the queue of those who wait for a person
 //! reply      our own answers: refusal -> status, headers, body; the rate headers
 //! degrade    levels: what is given up when there is not enough; decisions only
+//! repeats    requests that are sent twice, and those that are answered later: what is stored of them
 //! store      the books: traits, reservations, the settlement queue; embedded and Redis
 //! webhook    news for other systems: signed, repeated, never waited for
 //! upstream   calling providers: client, headers, the reply body that meters itself
@@ -37,6 +38,7 @@ pub mod domain;
 pub mod estimate;
 pub mod limit;
 pub mod pricing;
+pub mod repeats;
 pub mod reply;
 pub mod server;
 pub mod stack;

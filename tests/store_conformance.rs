@@ -67,6 +67,7 @@ macro_rules! suite {
                 a_refund_counts_only_inside_the_window,
                 a_refund_larger_than_its_slot_frees_no_more_than_that,
                 a_limit_that_changes_its_kind_starts_anew,
+                a_clock_set_back_locks_nobody_out_and_forgets_nothing,
             );
             cases!($store, requests:
                 a_refused_request_takes_nothing,
@@ -88,6 +89,9 @@ macro_rules! suite {
                 days_of_a_zone_follow_its_calendar,
                 a_reservation_is_settled_once,
                 an_unknown_reservation_is_booked_once,
+                what_is_held_is_given_back_whatever_the_settlement_claims,
+                an_unknown_hold_refunds_no_rate_that_was_never_charged,
+                what_is_held_after_the_end_is_given_back_and_books_nothing,
                 a_reservation_belongs_to_the_period_of_its_admission,
                 a_batch_settles_many_customers,
                 a_quota_counts_like_a_budget,

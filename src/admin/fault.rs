@@ -6,8 +6,8 @@ use crate::reply::rfc3339;
 use crate::store::StoreError;
 use crate::triage::{Conflict, Standing, Trouble};
 use axum::response::{IntoResponse, Response};
-use http::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::StatusCode;
+use http::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use serde_json::json;
 
 /// Why not.
@@ -83,7 +83,9 @@ impl Fault {
             Self::RequestTooLarge => "The body is too large.",
             Self::RequestTimeout => "The body did not arrive in time.",
             Self::TicketNotFound => "There is no such ticket, or not any more.",
-            Self::StoreUnavailable => "The store does not answer; see the log. Whether anything changed is not known; the same again does no harm.",
+            Self::StoreUnavailable => {
+                "The store does not answer; see the log. Whether anything changed is not known; the same again does no harm."
+            }
             Self::InvalidRequest(message) => return message.clone(),
             Self::TicketClaimed { agent, until } => return format!("{agent} has claimed the ticket until {}.", rfc3339(*until)),
             Self::TicketEnded { standing, agent: Some(agent) } => {

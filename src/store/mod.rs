@@ -12,8 +12,11 @@ pub mod settler;
 use crate::domain::{Clock, NanoUsd, ReservationId, Timestamp};
 use crate::limit::{Admission, Decision, LimitName, ScopeKey, Settlement};
 use documents::Documents;
+use documents::embedded::EmbeddedDocuments;
 use documents::memory::MemoryDocuments;
+use embedded::{EmbeddedLedger, LostHold};
 use futures_util::future::BoxFuture;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Everything a gateway keeps.
@@ -26,6 +29,16 @@ pub struct Stores {
 }
 
 impl Stores {
+    /// Both in one directory, for a single process: the ledger's journal in it, the documents in `documents` below.
+    ///
+    /// # Errors
+    /// With the path and the reason when the directory is in use, damaged or not writable.
+    pub fn embedded(path: &Path, clock: Arc<dyn Clock>, lost_hold: LostHold) -> Result<Self, StoreError> {
+        let ledger = EmbeddedLedger::open(path, clock.clone(), lost_hold)?;
+        let documents = EmbeddedDocuments::open(path.join("documents"), clock)?;
+        Ok(Self { ledger: Arc::new(ledger), documents: Arc::new(documents) })
+    }
+
     /// This ledger, and documents that end with the process.
     #[must_use]
     pub fn in_memory_beside(ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>) -> Self {

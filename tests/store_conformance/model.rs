@@ -2,7 +2,7 @@
 //!
 //! A history is a plan (a rule for every limit) and steps: time that goes on, jumps over periods or runs back; admissions by the plan's
 //! rules or by others (a changed limit, another kind of limit); settlements over and under what was claimed, repeated, of unknown
-//! reservations, with wrong periods; other claims in the place of a reservation in flight or ended. The only thing left out is a settlement repeated after more than the hour a store remembers.
+//! reservations, with wrong periods, that claim more than was held or leave it out; other claims in the place of a reservation in flight or ended. The only thing left out is a settlement repeated after more than the hour a store remembers.
 
 use crate::fixture::*;
 use crate::reference::Reference;
@@ -195,7 +195,8 @@ impl History<'_> {
         let claims = asks.iter().map(|ask| self.claim(ask, elastic)).collect();
         let mut admission = Admission { customer: key(Scope::Customer, &self.owner), elastic, ..self.store.admission(claims) };
         // The ceiling at its start time, another attempt: more claims of a reservation in flight.
-        let joins = again && self.open.last().is_some_and(|(_, ended)| ended.is_none());
+        // Or one that has ended: what comes too late is held, and given back when its end is repeated.
+        let joins = again && !self.open.is_empty();
         if let Some((open, _)) = self.open.last().filter(|_| joins) {
             admission.reservation = open.reservation;
         }
@@ -218,7 +219,14 @@ impl History<'_> {
         let now = self.now;
         let Some((settlement, ended)) = self.ends(which, percent) else { return Ok(()) };
         *ended = ended.or(Some(now));
-        let settlement = settlement.clone();
+        let mut settlement = settlement.clone();
+        // Whatever it says was held, and whether it says so at all.
+        if percent[11].is_multiple_of(4) {
+            settlement.lines.iter_mut().filter(|line| line.claim.is_budget()).for_each(|line| line.claim.amount *= 2);
+        }
+        if percent[10] == 0 {
+            settlement.lines.pop();
+        }
         for _ in 0..=u8::from(twice) {
             self.book(settlement.clone()).await?;
         }

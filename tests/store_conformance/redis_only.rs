@@ -163,6 +163,8 @@ async fn foreign_and_broken_states_count_as_never_seen() {
         "b99999999999999999999 1 1",
         "w1:2 x",
         "w5:1 4:1",
+        "w9 5:1 4:1",
+        "w99999999999999999999 5:1",
         "w",
         "1 2 3",
         "1 2 3 4 5 x",

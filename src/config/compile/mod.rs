@@ -9,6 +9,7 @@ mod models;
 mod overlay;
 mod plans;
 mod pools;
+mod repeats;
 mod server;
 mod upstreams;
 
@@ -16,7 +17,7 @@ use super::choice::AuthMode;
 use super::env::Env;
 use super::file::File;
 use super::node;
-use super::policy::{Class, Classes, Handoff, Policy, Records, Repeats, Retry, Unpriced};
+use super::policy::{Class, Classes, Handoff, Policy, Records, Unpriced};
 use super::prices;
 use super::problem::{Findings, Place, Problem, Source, Warning};
 use super::read::{Known as _, Read as _};
@@ -108,8 +109,8 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
     let store = server::store(c, file);
     let upstreams = upstreams::Upstreams::compile(c, &shipped.upstreams.unwrap_or_default(), file, mode);
     let shares = server::shares(c, file);
-    let wait_budget = server::wait_budget(c, file);
-    let pools = pools::pools(c, file, &upstreams, &shares, wait_budget);
+    let retry = server::retry(c, file);
+    let pools = pools::pools(c, file, &upstreams, &shares, retry.wait_budget);
     let unpriced = file.pricing.as_ref().and_then(|pricing| pricing.unpriced).unwrap_or(Unpriced::Refuse);
     let prices = prices::table(file, &mut c.findings);
     let around = fallbacks::Around { file, pools: &pools, prices: &prices, unpriced, mode };
@@ -124,6 +125,7 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
     let gateway = limits(gateway, &mut c.findings);
     let (zone, notice_percent) = server::budget(c, file);
     let concurrency = server::concurrency(c, file);
+    let repeats = repeats::repeats(c, file, mode);
     let admin = desk::admin(c, file, server.listen);
     let identity = identity?;
     let customers = plans.customers(file, &identity.default_plan, identity.allow_emails, &mut c.findings);
@@ -145,13 +147,13 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
         notice_percent,
         unpriced,
         unbounded: server::unbounded(file),
-        retry: Retry { wait_budget, ..Retry::default() },
+        retry,
         classes: classes(file),
         levels: levels::levels(c, file),
         handoff: handoff(c, file),
         triage: desk::triage(c, file),
         records: Records::default(),
-        repeats: Repeats::default(),
+        repeats,
         admin,
         concurrency,
     })

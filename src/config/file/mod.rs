@@ -62,6 +62,8 @@ table! {
         concurrency: Concurrency,
         /// `[handoff]`
         handoff: Handoff,
+        /// `[repeats]`
+        repeats: Repeats,
         /// `[triage]`
         triage: Triage,
         /// `[admin]`
@@ -168,6 +170,20 @@ table! {
         max: At<u64>,
         /// How long a live request may wait, all waits together.
         wait_budget: Wait,
+        /// When an upstream that fails is left alone.
+        breaker: Breaker,
+    }
+
+    /// `[retry.breaker]`
+    Breaker {
+        /// Failures in the window.
+        failures: At<u64>,
+        /// Their part of all calls.
+        share: At<Fraction>,
+        /// The window.
+        window: At<Timeout>,
+        /// How long it is left alone.
+        pause: At<Timeout>,
     }
 
     /// `[concurrency]`
@@ -180,11 +196,33 @@ table! {
         queue_per_customer: At<u64>,
         /// How long a request may wait for a slot.
         max_wait: Wait,
+        /// Calls that go on without their client.
+        orphans: At<u64>,
+        /// Those of one customer.
+        orphans_per_customer: At<u64>,
     }
 
     /// `[handoff]`
     Handoff {
         /// What the customer reads.
         message: At<String>,
+    }
+
+    /// `[repeats]`
+    Repeats {
+        /// How long a finished reply is kept.
+        keep: Timeout,
+        /// The longest reply that is kept.
+        max_reply: Size,
+        /// The longest body of an asynchronous request.
+        max_request: At<Size>,
+        /// Asynchronous requests that may wait or run at once.
+        jobs: At<u64>,
+        /// Those of one customer.
+        jobs_per_customer: At<u64>,
+        /// Those that one gateway runs at once.
+        jobs_at_once: At<u64>,
+        /// How long one may wait.
+        job_wait: At<Timeout>,
     }
 }

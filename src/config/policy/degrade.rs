@@ -1,6 +1,7 @@
 //! The parts of the policy about what happens instead of an error: retries, cheaper models, levels, hand-off, repeats, records.
 
 use super::Secret;
+use crate::degrade::breaker::Rules;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +13,20 @@ pub struct Retry {
     pub max: u32,
     /// How long a live request may wait, all waits together.
     pub wait_budget: Duration,
+    /// When a provider that fails is left alone.
+    pub breaker: Rules,
+}
+
+impl Retry {
+    /// Ten failures within ten seconds that are half of all calls, and then five seconds of quiet: at one call a second and all of them
+    /// failing it opens within ten seconds, at a hundred within a tenth of one; a provider of which a third of the calls fails stays in
+    /// use, for which retries are the better remedy.
+    pub const BREAKER: Rules = Rules { failures: 10, share: 500_000, window: 10_000_000, pause: 5_000_000 };
 }
 
 impl Default for Retry {
     fn default() -> Self {
-        Self { max: 2, wait_budget: Duration::from_secs(6) }
+        Self { max: 2, wait_budget: Duration::from_secs(6), breaker: Self::BREAKER }
     }
 }
 
@@ -148,13 +158,29 @@ pub struct Repeats {
     pub keep: Duration,
     /// The longest reply that is kept, bytes.
     pub max_reply: usize,
-    /// Asynchronous requests that may wait or run at once.
+    /// The longest body of an asynchronous request, bytes.
+    pub max_request: usize,
+    /// Asynchronous requests that may wait or run at once, all gateways together.
     pub jobs: usize,
+    /// Those of one customer.
+    pub jobs_per_customer: usize,
+    /// Those that one gateway runs at once.
+    pub jobs_at_once: usize,
+    /// How long one may wait for room before it expires.
+    pub job_wait: Duration,
 }
 
 impl Default for Repeats {
     fn default() -> Self {
-        Self { keep: Duration::from_secs(86_400), max_reply: 1 << 20, jobs: 1_000 }
+        Self {
+            keep: Duration::from_secs(86_400),
+            max_reply: 1 << 20,
+            max_request: 1 << 20,
+            jobs: 1_000,
+            jobs_per_customer: 100,
+            jobs_at_once: 4,
+            job_wait: Duration::from_secs(86_400),
+        }
     }
 }
 

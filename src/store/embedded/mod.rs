@@ -11,7 +11,7 @@ mod disk;
 mod known;
 mod part;
 mod record;
-mod sync;
+pub(super) mod sync;
 mod writer;
 
 pub use audit::{Audit, Booked, Difference, Discrepancy, audit};
@@ -147,9 +147,8 @@ impl EmbeddedLedger {
             let mut permits = writing.inbox()?.reserve_many(some.len() + 1).await.map_err(|_| stopped())?;
             for settlement in some {
                 let permit = permits.next().expect("as many as settlements, and one");
-                let journaled = settlement.lines.iter().any(|line| line.claim.is_budget());
                 let tell = move |changes| permit.send(Message { changes, ack: None, admission: false });
-                self.books.settle(settlement, now, journaled.then_some(tell));
+                self.books.settle(settlement, now, Some(tell));
             }
             let permit = permits.next().expect("as many as settlements, and one");
             permit.send(Message { changes: Vec::new(), ack: Some(ack), admission: false });

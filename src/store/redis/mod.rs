@@ -8,12 +8,15 @@
 //! caller knows whether that is safe) nor answers in the server's place while that is away.
 
 mod call;
+mod documents;
 mod fleet;
 mod keys;
 mod leases;
 mod link;
 mod reply;
 mod scripts;
+
+pub use self::documents::RedisDocuments;
 
 use self::keys::{Key, Shelf};
 use self::link::{Eviction, Link};
