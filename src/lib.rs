@@ -7,6 +7,7 @@
 //! server     the listener: connections in, a graceful end
 //! stack      the thirteen layers a request passes, in order; routes
 //! reply      our own answers: refusal -> status, headers, body; the rate headers
+//! degrade    levels: what is given up when there is not enough; decisions only
 //! store      the books: traits, reservations, the settlement queue; embedded and Redis
 //! upstream   calling providers: client, headers, the reply body that meters itself
 //! estimate   counting tokens before the call
@@ -26,6 +27,7 @@
 
 pub mod cli;
 pub mod config;
+pub mod degrade;
 pub mod demo;
 pub mod domain;
 pub mod estimate;

@@ -6,6 +6,7 @@ use crate::demo::lines::Lines;
 use crate::demo::provider::{Provider, ProviderOptions};
 use crate::server::Server;
 use crate::stack::Gateway;
+use crate::store::Stores;
 use crate::store::embedded::{EmbeddedLedger, LostHold};
 use crate::telemetry::{SystemClock, log};
 use std::net::SocketAddr;
@@ -68,7 +69,8 @@ async fn bind(listen: SocketAddr, provider: &Provider, data: &Path) -> Result<Se
     let (mut policy, _) = Policy::parse(&config(&provider.base_url()), "the demo's configuration", &Env::default())
         .map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
     policy.server.listen = free_address(listen).await?;
-    let gateway = Gateway::new(policy, Arc::new(ledger), clock).map_err(|error| error.to_string())?;
+    let stores = Stores::in_memory_beside(Arc::new(ledger), clock.clone());
+    let gateway = Gateway::new(policy, stores, clock).map_err(|error| error.to_string())?;
     Server::bind(gateway).await.map_err(|error| error.to_string())
 }
 

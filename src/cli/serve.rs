@@ -8,7 +8,7 @@ use crate::stack::Gateway;
 use crate::store::embedded::EmbeddedLedger;
 use crate::store::outage::Guarded;
 use crate::store::redis::RedisLedger;
-use crate::store::{Ledger, StoreError};
+use crate::store::{Ledger, StoreError, Stores};
 use crate::telemetry::{SystemClock, log};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -43,7 +43,8 @@ pub fn run(args: Serve) -> ExitCode {
 async fn serve(policy: Policy) -> Result<(), String> {
     let clock = Arc::new(SystemClock);
     let ledger = open(&policy.store, clock.clone()).await.map_err(|error| error.to_string())?;
-    let gateway = Gateway::new(policy, ledger, clock).map_err(|error| error.to_string())?;
+    let stores = Stores::in_memory_beside(ledger, clock.clone());
+    let gateway = Gateway::new(policy, stores, clock).map_err(|error| error.to_string())?;
     let server = Server::bind(gateway).await.map_err(|error| error.to_string())?;
     let address = server.address().map_err(|error| error.to_string())?;
     crate::estimate::Estimator::warm_up();

@@ -1,5 +1,9 @@
 //! The compiled configuration: everything resolved, nothing left to parse or to look up by name twice.
 
+mod degrade;
+
+pub use degrade::{Admin, Class, Classes, Fallback, Handoff, Levels, Records, Repeats, Retry, Triage, Webhook};
+
 use crate::domain::{NanoUsd, Period, Priority, Zone};
 use crate::limit::{Bucket, LimitName, Measure};
 use crate::pricing::PriceTable;
@@ -49,8 +53,22 @@ pub struct Policy {
     pub unpriced: Unpriced,
     /// `[pricing] features`: what is held for features whose cost cannot be bounded.
     pub unbounded: Unbounded,
-    /// `[retry] wait_budget`: how long a live request may wait, all waits together.
-    pub wait_budget: Duration,
+    /// `[retry]`
+    pub retry: Retry,
+    /// `[classes.*]`
+    pub classes: Classes,
+    /// `[levels]`
+    pub levels: Levels,
+    /// `[handoff]`
+    pub handoff: Handoff,
+    /// `[triage]`
+    pub triage: Triage,
+    /// `[records]`
+    pub records: Records,
+    /// `[repeats]`
+    pub repeats: Repeats,
+    /// `[admin]`; `None` = there is no such listener.
+    pub admin: Option<Admin>,
     /// `[concurrency]`
     pub concurrency: Concurrency,
 }
@@ -287,7 +305,7 @@ pub enum Counts {
 #[derive(Debug, Clone, Default)]
 pub struct Model {
     /// The cheaper model that may answer instead.
-    pub fallback: Option<Arc<str>>,
+    pub fallback: Option<Arc<Fallback>>,
     /// The smallest output cap worth having; `None` = the built-in one (more for reasoning models).
     pub output_floor: Option<u64>,
     /// The most the model can put out; `None` = the price table's.

@@ -6,9 +6,10 @@ use super::slots::Slots;
 use crate::config::Policy;
 use crate::domain::{Boundaries, Clock, Period, ReservationId, Timestamp, Zone};
 use crate::estimate::Estimator;
-use crate::store::Ledger;
+use crate::store::documents::Documents;
 use crate::store::leases::Keeper;
 use crate::store::settler::Settler;
+use crate::store::{Ledger, Stores};
 use crate::telemetry::Metrics;
 use crate::upstream::{Client, Tasks};
 use arc_swap::ArcSwap;
@@ -28,6 +29,8 @@ pub struct Gateway {
     pub policy: ArcSwap<Policy>,
     /// The books.
     pub ledger: Arc<dyn Ledger>,
+    /// Tickets, records, stored replies, jobs.
+    pub documents: Arc<dyn Documents>,
     /// The queue of settlements.
     pub settler: Settler,
     /// How long a hold stands without being renewed.
@@ -66,11 +69,8 @@ impl Gateway {
     ///
     /// # Errors
     /// When the HTTP client cannot be built.
-    pub fn new(
-        policy: Policy,
-        ledger: Arc<dyn Ledger>,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Arc<Self>, crate::upstream::ClientError> {
+    pub fn new(policy: Policy, stores: Stores, clock: Arc<dyn Clock>) -> Result<Arc<Self>, crate::upstream::ClientError> {
+        let Stores { ledger, documents } = stores;
         let client = Client::new(&policy)?;
         let concurrency = &policy.concurrency;
         let places = concurrency.slots + concurrency.queue + SPARE_SETTLEMENTS;
@@ -87,6 +87,7 @@ impl Gateway {
             calendar: Mutex::new(Calendar::new(policy.zone.clone(), clock.now())),
             policy: ArcSwap::from_pointee(policy),
             ledger,
+            documents,
             clock,
             metrics: Arc::default(),
             tasks: Tasks::default(),

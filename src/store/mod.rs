@@ -1,5 +1,6 @@
 //! Where the books are kept: one trait per concern, each with an embedded and a Redis implementation.
 
+pub mod documents;
 pub mod embedded;
 pub mod leases;
 pub mod outage;
@@ -7,9 +8,35 @@ pub mod redis;
 pub mod reservation;
 pub mod settler;
 
-use crate::domain::{NanoUsd, ReservationId, Timestamp};
+use crate::domain::{Clock, NanoUsd, ReservationId, Timestamp};
 use crate::limit::{Admission, Decision, LimitName, ScopeKey, Settlement};
+use documents::Documents;
+use documents::memory::MemoryDocuments;
 use futures_util::future::BoxFuture;
+use std::sync::Arc;
+
+/// Everything a gateway keeps.
+#[derive(Clone)]
+pub struct Stores {
+    /// Balances.
+    pub ledger: Arc<dyn Ledger>,
+    /// Everything else.
+    pub documents: Arc<dyn Documents>,
+}
+
+impl Stores {
+    /// This ledger, and documents that end with the process.
+    #[must_use]
+    pub fn in_memory_beside(ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>) -> Self {
+        Self { ledger, documents: Arc::new(MemoryDocuments::new(clock)) }
+    }
+}
+
+impl std::fmt::Debug for Stores {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stores").finish_non_exhaustive()
+    }
+}
 
 /// The ledger: admits, settles, reads.
 ///

@@ -16,7 +16,7 @@ use tollgate::limit::{Admission, Decision, LimitName, Scope, ScopeKey, Settlemen
 use tollgate::server::Server;
 use tollgate::stack::Gateway;
 use tollgate::store::embedded::EmbeddedLedger;
-use tollgate::store::{Balance, Ledger, Renewal, StoreError};
+use tollgate::store::{Balance, Ledger, Renewal, StoreError, Stores};
 use tollgate::telemetry::SystemClock;
 
 /// The prices and the customer of the cases: `m-big`, `m-small`, `emb`, `c-big`; customer `t` with RPM 60, TPM 10,000, $1 a day, 1,000 output tokens, 4 at
@@ -105,7 +105,8 @@ impl Bed {
             .unwrap_or_else(|problems| panic!("the bed's configuration: {problems:#?}"));
         policy.server.listen = SocketAddr::from(([127, 0, 0, 1], 0));
         let ledger = Arc::new(Counting { inner: ledger, admits: AtomicUsize::new(0), settles: AtomicUsize::new(0) });
-        let gateway = Gateway::new(policy, ledger.clone(), clock).expect("a gateway");
+        let stores = Stores::in_memory_beside(ledger.clone(), clock.clone());
+        let gateway = Gateway::new(policy, stores, clock).expect("a gateway");
         let server = Server::bind(gateway.clone()).await.expect("a loopback port");
         let address = server.address().expect("bound");
         let (stop, stopped) = oneshot::channel::<()>();

@@ -13,7 +13,7 @@ use super::choice::AuthMode;
 use super::env::Env;
 use super::file::File;
 use super::node;
-use super::policy::{Policy, Unpriced};
+use super::policy::{Classes, Handoff, Levels, Policy, Records, Repeats, Retry, Triage, Unpriced};
 use super::prices;
 use super::problem::{Findings, Place, Problem, Source, Warning};
 use super::read::{Known as _, Read as _};
@@ -141,7 +141,14 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
         notice_percent,
         unpriced,
         unbounded: server::unbounded(file),
-        wait_budget,
+        retry: Retry { wait_budget, ..Retry::default() },
+        classes: Classes::default(),
+        levels: Levels::default(),
+        handoff: Handoff::default(),
+        triage: Triage::default(),
+        records: Records::default(),
+        repeats: Repeats::default(),
+        admin: None,
         concurrency,
     })
 }

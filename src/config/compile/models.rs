@@ -2,7 +2,7 @@
 
 use super::Compiler;
 use crate::config::file::File;
-use crate::config::policy::{Model, Pool, Unpriced};
+use crate::config::policy::{Fallback, Model, Pool, Unpriced};
 use crate::config::prices;
 use crate::config::read::At;
 use crate::config::value::matches;
@@ -44,7 +44,10 @@ pub fn models(
         models.insert(
             name.value.as_str().into(),
             Model {
-                fallback: model.fallback.as_ref().map(|at| at.value.as_str().into()),
+                fallback: model
+                    .fallback
+                    .as_ref()
+                    .map(|at| Arc::new(Fallback { model: at.value.as_str().into(), system: None, other_provider: false })),
                 output_floor: model.output_floor,
                 max_output_tokens: model.max_output_tokens,
             },

@@ -138,7 +138,7 @@ fn fallbacks_that_loop_chain_or_have_no_price_are_refused() {
     let unpriced = problems("[models.gpt-4o]\nfallback = \"m-small\"", &[]);
     assert!(unpriced[0].starts_with("f:2: models.gpt-4o.fallback: the fallback \"m-small\" has no price"), "{unpriced:?}");
     let text = "[models.gpt-4o]\nfallback = \"m-small\"\n[models.m-small]\nprice = { input = 0.15, output = 0.60 }";
-    assert_eq!(policy(text).models["gpt-4o"].fallback.as_deref(), Some("m-small"));
+    assert_eq!(policy(text).models["gpt-4o"].fallback.as_ref().map(|f| &*f.model), Some("m-small"));
 }
 
 #[test]
