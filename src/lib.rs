@@ -3,9 +3,10 @@
 //! From the top floor down; what stands here knows only what stands below it.
 //!
 //! ```text
-//! cli        the commands: serve, demo, check, audit, key, health
+//! cli        the commands: serve, demo, check, lab, audit, key, health
 //! server     the listener: connections in, a graceful end
 //! stack      the thirteen layers a request passes, in order; routes
+//! lab        what would happen: the limiter under a virtual clock, scenarios, replays
 //! reply      our own answers: refusal -> status, headers, body; the rate headers
 //! degrade    levels: what is given up when there is not enough; decisions only
 //! store      the books: traits, reservations, the settlement queue; embedded and Redis
@@ -31,6 +32,7 @@ pub mod degrade;
 pub mod demo;
 pub mod domain;
 pub mod estimate;
+pub mod lab;
 pub mod limit;
 pub mod pricing;
 pub mod reply;

@@ -26,9 +26,9 @@ mod authenticate;
 mod body;
 pub mod call;
 mod concurrency;
-mod customer_rate;
+pub(crate) mod customer_rate;
 mod empty;
-mod expected;
+pub(crate) mod expected;
 mod forward;
 pub mod gateway;
 mod identify;
@@ -38,7 +38,7 @@ mod output;
 pub mod router;
 mod slots;
 mod spend;
-mod token_rate;
+pub(crate) mod token_rate;
 
 pub use gateway::Gateway;
 

@@ -75,11 +75,14 @@ fn rates(claims: &mut Vec<Claim>, scope: &ScopeKey, limits: &Limits, call: &Call
 }
 
 /// Input and expected output, but never more than the limit as long as the input alone fits: the difference is settled.
-fn tokens(limit: &Limit, input: u64, expected: u64) -> u64 {
+#[must_use]
+pub fn tokens(limit: &Limit, input: u64, expected: u64) -> u64 {
     input.saturating_add(expected).min(most(limit).max(input))
 }
 
-const fn most(limit: &Limit) -> u64 {
+/// The most that a limit can ever admit at once.
+#[must_use]
+pub const fn most(limit: &Limit) -> u64 {
     match limit.kind {
         LimitKind::Bucket(bucket) => bucket.capacity(),
         LimitKind::Sliding(limit) => limit,
@@ -98,7 +101,7 @@ fn ceiling(claims: &mut Vec<Claim>, call: &Call) {
     if let Some(share) = pool.shares.get(&priority) {
         let scope = ScopeKey { scope: Scope::Share, owner: format!("{owner}/{}", priority.as_str()).into() };
         // What is larger than the share alone may have all of it: too large for the account is for the ceiling to say.
-        claims.extend(share.iter().map(|limit| claim(&scope, limit, asked(limit, call, pool.counts).min(most(limit)))));
+        claims.extend(share.iter().map(|limit| claim(&scope, limit, asked(limit, Demand::of(call), pool.counts).min(most(limit)))));
     }
     let scope = ScopeKey { scope: Scope::Pool, owner };
     for limit in &pool.ceiling {
@@ -106,20 +109,38 @@ fn ceiling(claims: &mut Vec<Claim>, call: &Call) {
         if priority == Priority::Background {
             limit.max_wait = pool.background_wait;
         }
-        claims.push(claim(&scope, &limit, asked(&limit, call, pool.counts)));
+        claims.push(claim(&scope, &limit, asked(&limit, Demand::of(call), pool.counts)));
+    }
+}
+
+/// The size of a request, as far as it is known before it is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Demand {
+    /// The best estimate of its input tokens.
+    pub input: u64,
+    /// Its output cap.
+    pub cap: u64,
+    /// The output that is expected.
+    pub expected: u64,
+}
+
+impl Demand {
+    const fn of(call: &Call) -> Self {
+        Self { input: call.input.best, cap: call.output.cap, expected: call.output.expected }
     }
 }
 
 /// What a request asks of one of a provider's limits.
-fn asked(limit: &Limit, call: &Call, counts: Counts) -> u64 {
-    let input = call.input.best;
+#[must_use]
+pub fn asked(limit: &Limit, demand: Demand, counts: Counts) -> u64 {
+    let Demand { input, cap, expected } = demand;
     match (limit.measure, counts) {
         (Measure::Request | Measure::Message, _) => 1,
-        (Measure::Reserved, _) => call.output.cap.max(input).min(most(limit).max(input)),
+        (Measure::Reserved, _) => cap.max(input).min(most(limit).max(input)),
         (Measure::Input, _) => input,
         // Output is counted as it is produced: nothing now, but no start while the limit is in debt.
         (Measure::Output, Counts::InputOutput) => 0,
-        (Measure::Output, _) => call.output.expected.min(most(limit)),
-        (Measure::Tokens | Measure::Money, _) => tokens(limit, input, call.output.expected),
+        (Measure::Output, _) => expected.min(most(limit)),
+        (Measure::Tokens | Measure::Money, _) => tokens(limit, input, expected),
     }
 }

@@ -11,12 +11,12 @@ mod upstreams;
 
 use super::choice::AuthMode;
 use super::env::Env;
-use super::file::File;
+use super::file::{self, File};
 use super::node;
-use super::policy::{Classes, Handoff, Levels, Policy, Records, Repeats, Retry, Triage, Unpriced};
+use super::policy::{Class, Classes, Handoff, Levels, Policy, Records, Repeats, Retry, Triage, Unpriced};
 use super::prices;
 use super::problem::{Findings, Place, Problem, Source, Warning};
-use super::read::{Known as _, Read as _};
+use super::read::{At, Known as _, Read as _};
 use limits::{Written, limits};
 use std::path::Path;
 use std::sync::Arc;
@@ -84,6 +84,15 @@ fn compile_text(text: &str, name: &str, source: Source, env: &Env) -> Result<(Po
     }
 }
 
+/// A configuration that is a table of another file, such as a scenario of the lab: without an environment; of what is found only the
+/// problems count.
+pub(crate) fn embedded(node: &node::Node, place: &Place, findings: &mut Findings) -> Option<Policy> {
+    let mut compiler = Compiler { env: &Env::default(), findings: Findings::default() };
+    let policy = File::read(node, place, &mut compiler.findings).and_then(|file| compile(&mut compiler, &file));
+    findings.problems.append(&mut compiler.findings.problems);
+    policy
+}
+
 /// The shipped plans and upstreams.
 fn shipped() -> File {
     let mut findings = Findings::default();
@@ -92,6 +101,13 @@ fn shipped() -> File {
     let file = File::read(&node, &Place::root(Source::Shipped), &mut findings).expect("the shipped configuration is a table");
     debug_assert!(findings.problems.is_empty(), "{:?}", findings.problems);
     file
+}
+
+fn classes(file: &File) -> Classes {
+    let class = |(name, class): &(At<String>, file::Class)| {
+        (name.value.as_str().into(), Class { fallback: class.fallback.unwrap_or(false) })
+    };
+    file.classes.iter().flat_map(|classes| &classes.0).map(class).collect()
 }
 
 /// `None` only beside a problem.
@@ -142,7 +158,7 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
         unpriced,
         unbounded: server::unbounded(file),
         retry: Retry { wait_budget, ..Retry::default() },
-        classes: Classes::default(),
+        classes: classes(file),
         levels: Levels::default(),
         handoff: Handoff::default(),
         triage: Triage::default(),

@@ -1,0 +1,86 @@
+//! What a request asks of the limits: as the layers of the stack claim it, from the same functions.
+
+use crate::config::policy::{Limits, Policy, Pool};
+use crate::domain::{Priority, Timestamp};
+use crate::limit::{Claim, Elastic, LimitName, Measure, Rule, Scope, ScopeKey};
+use crate::pricing::{Asked, CacheWrites};
+use crate::stack::customer_rate::claim;
+use crate::stack::token_rate::{Demand, asked, most, tokens};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A request before it is decided.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// Whose limits it has to fit, the customer's first.
+    pub scopes: Vec<(ScopeKey, Limits)>,
+    /// The model.
+    pub model: Arc<str>,
+    /// Its priority.
+    pub priority: Priority,
+    /// Its size.
+    pub demand: Demand,
+    /// The smallest output cap worth having.
+    pub floor: u64,
+    /// Whether it spends a message: once per request, not again for a fallback.
+    pub message: bool,
+    /// The longest that live work still waits for the ceiling; less once some of the wait budget is gone, nothing at level 3.
+    pub wait: Duration,
+}
+
+impl Ask {
+    /// All its claims, and how the dollar claims may shrink.
+    pub fn claims(&self, policy: &Policy, pool: Option<&Pool>, now: Timestamp) -> (Vec<Claim>, Option<Elastic>) {
+        let mut claims: Vec<Claim> = Vec::with_capacity(8);
+        for (scope, limits) in &self.scopes {
+            claims.extend(limits.messages.iter().filter(|_| self.message).map(|limit| claim(scope, limit, 1)));
+            claims.extend(limits.rates.iter().map(|limit| {
+                let request = limit.measure == Measure::Request;
+                claim(scope, limit, if request { 1 } else { tokens(limit, self.demand.input, self.demand.expected) })
+            }));
+        }
+        if let Some(pool) = pool {
+            self.ceiling(pool, &mut claims);
+        }
+        let elastic = self.spend(policy, now, &mut claims);
+        (claims, elastic)
+    }
+
+    /// The priority's share of the ceiling, and the ceiling.
+    fn ceiling(&self, pool: &Pool, claims: &mut Vec<Claim>) {
+        if let Some(share) = pool.shares.get(&self.priority) {
+            let owner = format!("{}/{}", pool.name, self.priority.as_str()).into();
+            let scope = ScopeKey { scope: Scope::Share, owner };
+            claims.extend(share.iter().map(|limit| claim(&scope, limit, asked(limit, self.demand, pool.counts).min(most(limit)))));
+        }
+        let scope = ScopeKey { scope: Scope::Pool, owner: Arc::clone(&pool.name) };
+        claims.extend(pool.ceiling.iter().map(|limit| {
+            let max_wait = if self.priority == Priority::Background { pool.background_wait } else { limit.max_wait.min(self.wait) };
+            let limit = crate::config::policy::Limit { max_wait, ..*limit };
+            claim(&scope, &limit, asked(&limit, self.demand, pool.counts))
+        }));
+    }
+
+    fn spend(&self, policy: &Policy, now: Timestamp, claims: &mut Vec<Claim>) -> Option<Elastic> {
+        let rule = |cap, period| Rule::Budget { cap, boundaries: policy.zone.boundaries(period, now) };
+        let Demand { input, cap: output_cap, .. } = self.demand;
+        let asked = Asked { cache_writes: CacheWrites::No, audio_input: false, audio_output: false, ..Asked::new(input, None) };
+        let worst = policy.prices.get(&self.model).map(|price| price.worst(&asked));
+        for (scope, limits) in &self.scopes {
+            for (limit, cap) in &limits.quotas {
+                let Some(period) = limit.period() else { continue };
+                let (measure, amount) = match limit {
+                    LimitName::RequestQuota(_) => (Measure::Request, 1),
+                    _ => (Measure::Tokens, input.saturating_add(output_cap).min((*cap).max(input))),
+                };
+                claims.push(Claim { scope: scope.clone(), limit: *limit, rule: rule(*cap, period), measure, amount });
+            }
+            for (period, cap) in limits.spend.iter().filter(|_| worst.is_some()) {
+                let amount = worst.map_or(0, |worst| worst.at(output_cap).get());
+                let (limit, rule) = (LimitName::Spend(*period), rule(cap.get(), *period));
+                claims.push(Claim { scope: scope.clone(), limit, rule, measure: Measure::Money, amount });
+            }
+        }
+        worst?.elastic(output_cap, self.floor)
+    }
+}
