@@ -1,7 +1,7 @@
 //! Which limit of a plan binds: one customer who always asks for more, over sizes of requests.
 
 use super::books::{self, Books};
-use super::gateway::Ask;
+use super::gateway::{Ask, Calendar};
 use super::scenario::Sweep;
 use super::tally::per_minute;
 use crate::config::policy::{Limit, LimitKind, Limits, Plan};
@@ -64,9 +64,9 @@ fn rates_only(plan: &Plan) -> Limits {
 
 fn row(sweep: &Sweep, tokens: u64) -> Row {
     let mut books = Books::default();
-    let customer = books::customer("lab");
+    let (customer, limits, mut calendar) = (books::customer("lab"), rates_only(&sweep.plan), Calendar::default());
     let ask = Ask {
-        scopes: vec![(customer.clone(), rates_only(&sweep.plan))],
+        scopes: vec![(customer.clone(), &limits)],
         model: "lab".into(),
         priority: Priority::Live,
         demand: Demand { input: tokens, cap: 0, expected: 0 },
@@ -79,7 +79,7 @@ fn row(sweep: &Sweep, tokens: u64) -> Row {
     let mut never = None;
     while at < sweep.length && in_a_row < UNLIMITED {
         let now = books::instant(at);
-        let (claims, _) = ask.claims(&sweep.policy, None, now);
+        let (claims, _) = ask.claims(&sweep.policy, None, &mut calendar, now);
         let admission = Admission { reservation: ReservationId::new(0), customer: customer.clone(), claims, elastic: None, lease: 0 };
         let decision = books.admit(now, &admission);
         if decision.admitted {

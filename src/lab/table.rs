@@ -148,7 +148,7 @@ fn crowd_rows(grid: &mut Grid, crowds: &[Option<&CrowdReport>]) {
         (!crowd.served.is_empty()).then(|| [500, 990, 1_000].map(|permille| duration(crowd.wait(permille))).join(" / "))
     };
     row("  wait, p50 / p99 / longest", &waits);
-    row("  harmed, first / last at", &|crowd| crowd.harmed.map(|(first, last)| format!("{} / {}", duration(first), duration(last))));
+    row("  degraded or refused, first / last at", &|crowd| crowd.harmed.map(|(first, last)| format!("{} / {}", duration(first), duration(last))));
     row("  Retry-After of the first refusal", &|crowd| crowd.first_retry_after.map(duration));
     let mut causes: Vec<&String> = crowds.iter().flatten().flat_map(|crowd| crowd.refusals.keys()).collect();
     causes.sort_unstable();

@@ -1,19 +1,35 @@
 //! What a request asks of the limits: as the layers of the stack claim it, from the same functions.
 
 use crate::config::policy::{Limits, Policy, Pool};
-use crate::domain::{Priority, Timestamp};
+use crate::domain::{Boundaries, Period, Priority, Timestamp, Zone};
 use crate::limit::{Claim, Elastic, LimitName, Measure, Rule, Scope, ScopeKey};
 use crate::pricing::{Asked, CacheWrites};
 use crate::stack::customer_rate::claim;
 use crate::stack::token_rate::{Demand, asked, most, tokens};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The calendar periods around now, worked out once for each.
+#[derive(Debug, Default)]
+pub struct Calendar(HashMap<Period, Boundaries>);
+
+impl Calendar {
+    fn boundaries(&mut self, zone: &Zone, period: Period, now: Timestamp) -> Boundaries {
+        let known = self.0.get(&period).filter(|known| (known.0[1]..known.0[2]).contains(&now.secs()));
+        known.copied().unwrap_or_else(|| {
+            let boundaries = zone.boundaries(period, now);
+            self.0.insert(period, boundaries);
+            boundaries
+        })
+    }
+}
+
 /// A request before it is decided.
 #[derive(Clone, Debug)]
-pub struct Ask {
+pub struct Ask<'a> {
     /// Whose limits it has to fit, the customer's first.
-    pub scopes: Vec<(ScopeKey, Limits)>,
+    pub scopes: Vec<(ScopeKey, &'a Limits)>,
     /// The model.
     pub model: Arc<str>,
     /// Its priority.
@@ -28,9 +44,15 @@ pub struct Ask {
     pub wait: Duration,
 }
 
-impl Ask {
+impl Ask<'_> {
     /// All its claims, and how the dollar claims may shrink.
-    pub fn claims(&self, policy: &Policy, pool: Option<&Pool>, now: Timestamp) -> (Vec<Claim>, Option<Elastic>) {
+    pub fn claims(
+        &self,
+        policy: &Policy,
+        pool: Option<&Pool>,
+        calendar: &mut Calendar,
+        now: Timestamp,
+    ) -> (Vec<Claim>, Option<Elastic>) {
         let mut claims: Vec<Claim> = Vec::with_capacity(8);
         for (scope, limits) in &self.scopes {
             claims.extend(limits.messages.iter().filter(|_| self.message).map(|limit| claim(scope, limit, 1)));
@@ -42,7 +64,7 @@ impl Ask {
         if let Some(pool) = pool {
             self.ceiling(pool, &mut claims);
         }
-        let elastic = self.spend(policy, now, &mut claims);
+        let elastic = self.spend(policy, calendar, now, &mut claims);
         (claims, elastic)
     }
 
@@ -61,8 +83,8 @@ impl Ask {
         }));
     }
 
-    fn spend(&self, policy: &Policy, now: Timestamp, claims: &mut Vec<Claim>) -> Option<Elastic> {
-        let rule = |cap, period| Rule::Budget { cap, boundaries: policy.zone.boundaries(period, now) };
+    fn spend(&self, policy: &Policy, calendar: &mut Calendar, now: Timestamp, claims: &mut Vec<Claim>) -> Option<Elastic> {
+        let mut rule = |cap, period| Rule::Budget { cap, boundaries: calendar.boundaries(&policy.zone, period, now) };
         let Demand { input, cap: output_cap, .. } = self.demand;
         let asked = Asked { cache_writes: CacheWrites::No, audio_input: false, audio_output: false, ..Asked::new(input, None) };
         let worst = policy.prices.get(&self.model).map(|price| price.worst(&asked));

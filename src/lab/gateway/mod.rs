@@ -3,7 +3,7 @@
 mod claims;
 mod gauge;
 
-pub use claims::Ask;
+pub use claims::{Ask, Calendar};
 
 use super::books::Books;
 use crate::config::Policy;
@@ -30,6 +30,7 @@ pub struct Gateway {
     books: Books,
     gauges: HashMap<Arc<str>, Gauge>,
     expected: Expected,
+    calendar: Calendar,
     reservations: u128,
 }
 
@@ -101,6 +102,7 @@ impl Gateway {
             policy: Arc::clone(policy),
             books: Books::default(),
             expected: Expected::default(),
+            calendar: Calendar::default(),
             reservations: 0,
         }
     }
@@ -135,7 +137,7 @@ impl Gateway {
         let cap = if level >= 2 { wanted.min(policy.levels.output_cap.max(floor)) } else { wanted };
         let expected = self.expected.output(asked.model, &asked.plan.name, cap);
         let ask = Ask {
-            scopes: self.scopes(asked),
+            scopes: scopes(asked, &policy),
             model: Arc::clone(asked.model),
             priority: asked.priority,
             demand: Demand { input: asked.input, cap, expected },
@@ -143,7 +145,7 @@ impl Gateway {
             message: asked.first,
             wait: if level >= 3 { Duration::ZERO } else { asked.wait },
         };
-        let (claims, elastic) = ask.claims(&policy, pool.map(AsRef::as_ref), now);
+        let (claims, elastic) = ask.claims(&policy, pool.map(AsRef::as_ref), &mut self.calendar, now);
         self.reservations += 1;
         let admission = Admission {
             reservation: ReservationId::new(self.reservations),
@@ -210,18 +212,6 @@ impl Gateway {
         Ok(decision.start_in)
     }
 
-    /// Whose limits a request has to fit.
-    fn scopes(&self, asked: &Asked<'_>) -> Vec<(ScopeKey, Limits)> {
-        let mut scopes = vec![(asked.customer.clone(), asked.plan.limits.clone())];
-        scopes.extend(asked.user.map(|user| (user.clone(), asked.plan.user.clone())));
-        scopes.extend(asked.app.map(|app| (ScopeKey { scope: Scope::App, owner: app.name.clone() }, app.limits.clone())));
-        let whole = &self.policy.gateway;
-        if !whole.rates.is_empty() || !whole.spend.is_empty() || !whole.quotas.is_empty() {
-            scopes.push((ScopeKey { scope: Scope::Gateway, owner: "".into() }, whole.clone()));
-        }
-        scopes
-    }
-
     fn note(&mut self, lines: &[Line], model: &str, start: Timestamp) {
         let policy = Arc::clone(&self.policy);
         if let Some(gauge) = policy.pool_of(model).and_then(|pool| self.gauges.get_mut(&pool.name)) {
@@ -261,4 +251,16 @@ impl Gateway {
         let policy = Arc::clone(&self.policy);
         self.books.spend(now, customer, &policy.zone, cost);
     }
+}
+
+/// Whose limits a request has to fit.
+fn scopes<'a>(asked: &Asked<'a>, policy: &'a Policy) -> Vec<(ScopeKey, &'a Limits)> {
+    let mut scopes = vec![(asked.customer.clone(), &asked.plan.limits)];
+    scopes.extend(asked.user.map(|user| (user.clone(), &asked.plan.user)));
+    scopes.extend(asked.app.map(|app| (ScopeKey { scope: Scope::App, owner: app.name.clone() }, &app.limits)));
+    let whole = &policy.gateway;
+    if !whole.rates.is_empty() || !whole.spend.is_empty() || !whole.quotas.is_empty() {
+        scopes.push((ScopeKey { scope: Scope::Gateway, owner: "".into() }, whole));
+    }
+    scopes
 }

@@ -10,6 +10,8 @@ use crate::lab::tally::Fate;
 /// The first wait of the gateway's own backoff and the shortest wait at all, microseconds.
 const BACKOFF: u64 = 500_000;
 const SHORTEST: u64 = 100_000;
+/// How long a model takes that belongs to no account of the scenario, microseconds.
+const NO_ACCOUNT: u64 = 1_000_000;
 /// A whole, in millionths.
 const WHOLE: u64 = 1_000_000;
 
@@ -127,7 +129,7 @@ impl World<'_> {
         let now = self.now;
         let question = &mut self.questions[id];
         let tokens = question.arrival.input + question.output;
-        let Some(index) = self.account(model) else { return Reply::Accepted(0) };
+        let Some(index) = self.account(model) else { return Reply::Accepted(NO_ACCOUNT) };
         let provider = &self.run.providers[index];
         let report = &mut self.report.providers[index];
         report.calls += 1;
