@@ -1,5 +1,5 @@
--- What admit.lua, settle.lua, renew.lua and sweep.lua share: reading arguments, keys and states, and the arithmetic of the three kinds
--- of limit. Each of these scripts is loaded with this file in front of it.
+-- What all scripts share: reading arguments, keys and states, and the arithmetic of the three kinds of limit. Each of them is loaded
+-- with this file in front of it, and after this the parts it needs: claims.lua (admit, replace) and ends.lua (settle, replace).
 --
 -- Every number is an integer that a double holds exactly (up to 2^53); the gateway clamps what it sends. Beside each product or
 -- quotient stands why it stays exact. For quotients of such integers floor(a / b) and ceil(a / b) are right: a quotient that is no
@@ -8,7 +8,7 @@
 --
 -- States, one field of a hash per limit (the field is the limit's name):
 --   bucket   b<level> <at> <unit>           units in it (negative: debt), microseconds, units per token
---   window   w<second>:<amount> ...         oldest first
+--   window   w<at> <second>:<amount> ...    microseconds, then the slots, oldest first
 --   budget   <start> <spent> <held> <start> <spent> <held>      the present period, then the one before it
 -- Anything else in a field counts as never seen and is overwritten by the next write.
 
@@ -133,7 +133,7 @@ local function write_states(claims, now)
   for key, list in pairs(fields) do
     replace_foreign(KEYS[key])
     redis.call('HSET', KEYS[key], unpack(list))
-    keep(KEYS[key], needs[key])
+    if needs[key] > 0 then keep(KEYS[key], needs[key]) end
   end
 end
 
@@ -174,12 +174,13 @@ function Bucket:open(raw, now)
   end
 end
 
-function Bucket:fit(_, amount, max_wait)
+function Bucket:fit(now, amount, max_wait)
   if amount > self.capacity then return NEVER, 0 end
   local missing = amount * self.unit - self.level   -- the product is at most `full`
   if missing <= 0 then return FITS, 0 end
   if self.gain == 0 then return NEVER, 0 end
-  local wait = ceil(missing / self.gain)
+  -- It fills from the time of its level on, which a clock that lags has yet to reach.
+  local wait = ceil(missing / self.gain) + max(self.at - now, 0)
   if wait <= max_wait then return STARTS, wait end
   return REFUSED, wait - max_wait
 end
@@ -205,8 +206,10 @@ function Bucket:until_full()
   return self.gain == 0 and YEAR or ceil(missing / self.gain)
 end
 
-function Bucket:stands()
-  return ceil((self.full - self.level) / self.unit), 0, floor(max(self.level, 0) / self.unit), self:until_full(), 0
+function Bucket:stands(now)
+  local full_in = self:until_full()
+  if full_in > 0 then full_in = full_in + max(self.at - now, 0) end
+  return ceil((self.full - self.level) / self.unit), 0, floor(max(self.level, 0) / self.unit), full_in, 0
 end
 
 function Bucket:pack()
@@ -224,15 +227,23 @@ local Window = {}
 Window.__index = Window
 
 function Window:open(raw, now)
-  self.seconds, self.amounts = {}, {}
-  if not raw or not match(raw, '^w[%d: ]*$') then return end
+  self.seconds, self.amounts, self.at = {}, {}, now
+  local at = tonumber(match(raw or '', '^w(%d+)[%d: ]*$') or nil)
+  if not at or at > EXACT or match(raw, '^w%d+:') then return end
+  local back, moved = at - now, 0
+  if back > JITTER then
+    moved = floor(at / 1000000) - floor(now / 1000000)      -- the clock was set back: the slots go along
+  elseif back > 0 then
+    self.at = at
+  end
   local oldest, n = floor(now / 1000000) - SPAN, 0
   for second, amount in gmatch(raw, '(%d+):(%d+)') do
     second, amount = tonumber(second), tonumber(amount)
-    if second > EXACT or amount > EXACT or (n > 0 and second <= self.seconds[n]) then
+    if second > EXACT or amount > EXACT or (n > 0 and second - moved <= self.seconds[n]) then
       self.seconds, self.amounts = {}, {}   -- not written by us
       return
     end
+    second = second - moved
     if second >= oldest then
       n = n + 1
       self.seconds[n], self.amounts[n] = second, amount
@@ -311,9 +322,9 @@ function Window:stands(now, wait)
 end
 
 function Window:pack()
-  local slots = {}
-  for i, second in ipairs(self.seconds) do slots[i] = format('%.0f:%.0f', second, self.amounts[i]) end
-  return 'w' .. concat(slots, ' ')
+  local parts = { format('w%.0f', self.at) }
+  for i, second in ipairs(self.seconds) do parts[i + 1] = format('%.0f:%.0f', second, self.amounts[i]) end
+  return concat(parts, ' ')
 end
 
 function Window:lifetime(now)
@@ -393,8 +404,9 @@ function Budget:pack()
   return format('%.0f %.0f %.0f %.0f %.0f %.0f', c.start, c.spent, c.held, p.start, p.spent, p.held)
 end
 
--- The period and the longest stream that may still settle in it.
+-- The period and the longest stream that may still settle in it. Of a state that was only recalled its key knows.
 function Budget:lifetime(now)
+  if not self.bounds then return 0 end
   local _, ends = self:period(now)
   return max(ceil((ends * 1000000 - now) / 1000), 0) + 2 * DAY_MS
 end
@@ -410,5 +422,11 @@ end
 local function open(c, states, now)
   setmetatable(c, KINDS[c.kind])
   c:open(states[c.key][c.limit], now)
+end
+
+-- Gives a line of a budget the periods as they are stored: what ends there needs no present one.
+local function recall(c, states)
+  setmetatable(c, Budget)
+  c:recall(states[c.key][c.limit])
 end
 

@@ -4,12 +4,15 @@
 //! level's threshold for long enough: each action of a level lowers the use, so that a level which ended with its cause would come back
 //! in the next minute, twice a minute, and every customer would see it.
 //!
-//! `lua/level.lua` is the same rule for gateways that share Redis; one conformance test runs over both.
+//! Gateways that share a store share the state too, and take turns in stepping it.
 
 use crate::domain::Timestamp;
 
 /// Parts of the ceiling are in thousandths of it.
 pub const WHOLE: u64 = 1_000;
+
+/// By how much the clocks of gateways that share a level may differ, microseconds.
+const SKEW: u64 = 5_000_000;
 
 /// The rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,13 +46,15 @@ impl Ladder {
         if used >= self.up[at].saturating_sub(self.margin) {
             return State { low_since: None, ..state };
         }
-        // A clock that was set back starts the wait anew; it must not end it.
-        let since = state.low_since.filter(|since| *since <= now).unwrap_or(now);
+        // A clock that was set back starts the wait anew; it must not end it. The clocks of several gateways may differ a little.
+        let since = state.low_since.filter(|since| *since <= now.plus(SKEW)).unwrap_or(now);
         if now.since(since) < self.hold[at] {
             return State { low_since: Some(since), ..state };
         }
-        // The next level has to wait for its own time.
-        State { level: state.level - 1, low_since: Some(now) }
+        // The next level has to wait for its own time, which begins only when the use is low enough for that one.
+        let level = state.level - 1;
+        let low = usize::from(level).checked_sub(1).is_some_and(|at| used < self.up[at].saturating_sub(self.margin));
+        State { level, low_since: low.then_some(now) }
     }
 }
 
@@ -93,7 +98,7 @@ mod tests {
     #[test]
     fn comes_down_one_level_each_time_the_use_stayed_low_for_ten_minutes() {
         let steps = [(0, 960), (1, 849), (600, 849), (601, 849), (602, 740), (1_201, 740), (1_202, 700)];
-        assert_eq!(walk(&steps), [3, 3, 3, 2, 2, 2, 2], "749 is low enough for level 2 to end, its ten minutes begin at 602");
+        assert_eq!(walk(&steps), [3, 3, 3, 2, 2, 2, 1], "749 is low enough for level 2 to end, its ten minutes begin at 602");
         assert_eq!(walk(&[(0, 960), (1, 0), (601, 0), (1_200, 0), (1_201, 0), (1_801, 0), (9_000, 0)]), [3, 3, 2, 2, 1, 0, 0]);
     }
 

@@ -1,7 +1,7 @@
 //! The books of a run: the states of all limits, decided by [`crate::limit::decide`] as both stores do.
 
 use crate::domain::{NanoUsd, Period, Timestamp, Zone};
-use crate::limit::decide::{self, State, States};
+use crate::limit::decide::{self, Hold, State, States};
 use crate::limit::{Admission, BudgetState, Decision, LimitName, Scope, ScopeKey, Settlement};
 use std::collections::HashMap;
 
@@ -35,7 +35,7 @@ impl Books {
 
     /// Ends a reservation. Every hold is known here: nothing is ever lost.
     pub fn settle(&mut self, now: Timestamp, settlement: &Settlement) {
-        decide::settle(now, settlement, true, self);
+        decide::settle(now, settlement, Hold::AsClaimed, self);
     }
 
     /// Books what a customer has spent today, in every period there is.

@@ -75,7 +75,7 @@ impl Meter {
             State::Bucket(bucket, state) => {
                 let advanced = bucket.advance(*state, Timestamp(at));
                 *state = Some(advanced);
-                match bucket.fit(advanced, amount, 0) {
+                match bucket.fit(advanced, Timestamp(at), amount, 0) {
                     crate::limit::bucket::Fit::Refused(wait) => wait,
                     crate::limit::bucket::Fit::Never => MINUTE,
                     _ => 0,

@@ -115,8 +115,15 @@ struct Replay<'a> {
     apps: HashMap<Arc<str>, Arc<App>>,
     running: HashMap<u64, Running>,
     later: BinaryHeap<Reverse<(u64, Later, u64)>>,
+    /// When the gauges are to be looked at next.
+    looked: u64,
     found: Replayed,
 }
+
+/// How often the gauges are looked at. Production does four times as often; a week has many seconds.
+const LOOK: u64 = 1_000_000;
+/// After so long without a request every level has ended by itself, unless it is configured to hold longer.
+const QUIET: u64 = 4 * 3_600_000_000;
 
 impl<'a> Replay<'a> {
     fn new(policy: &'a Arc<Policy>) -> Self {
@@ -125,15 +132,12 @@ impl<'a> Replay<'a> {
             Auth::Passthrough { .. } => HashMap::new(),
         };
         let (gateway, found) = (Gateway::new(policy), Replayed::default());
-        Self { policy, gateway, apps, running: HashMap::new(), later: BinaryHeap::new(), found }
+        Self { policy, gateway, apps, running: HashMap::new(), later: BinaryHeap::new(), looked: 0, found }
     }
 
     fn request(&mut self, request: &Request) {
         let now = request.arrived;
-        while let Some(Reverse((at, what, id))) = self.later.peek().copied().filter(|Reverse((at, ..))| *at <= now) {
-            self.later.pop();
-            self.happen(at, what, id);
-        }
+        self.until(now);
         let found = &mut self.found;
         found.requests += 1;
         found.span = Some(found.span.map_or((now, now), |(first, last)| (first.min(now), last.max(now))));
@@ -154,7 +158,6 @@ impl<'a> Replay<'a> {
             input: request.estimated_input,
             cap: request.output_cap,
             first: true,
-            wait: self.policy.retry.wait_budget,
         };
         match self.gateway.decide(Timestamp(now), &asked) {
             Decided::Starts(held, wait) => {
@@ -164,7 +167,7 @@ impl<'a> Replay<'a> {
                     self.found.waited.1 += wait;
                 }
                 let id = self.found.requests;
-                let output = request.output.unwrap_or_else(|| held.expected().min(held.cap)).min(held.cap.max(1));
+                let output = request.output.unwrap_or_else(|| held.expected).min(held.cap.max(1));
                 let running = Running {
                     held,
                     input: request.input.unwrap_or(request.estimated_input),
@@ -177,6 +180,25 @@ impl<'a> Replay<'a> {
             }
             Decided::Paused(_) => self.refused(request.refused, &request.customer, "level paused"),
             Decided::Refused(refusal) => self.refused(request.refused, &request.customer, &name(&refusal)),
+        }
+    }
+
+    /// Everything that happens before a request arrives. After an idle time the gauges are empty however often they are looked at.
+    fn until(&mut self, now: u64) {
+        self.looked = self.looked.max(now.saturating_sub(QUIET));
+        loop {
+            let next = self.later.peek().map_or(u64::MAX, |Reverse((at, ..))| *at);
+            if next.min(self.looked) > now {
+                return;
+            }
+            if next <= self.looked {
+                if let Some(Reverse((at, what, id))) = self.later.pop() {
+                    self.happen(at, what, id);
+                }
+            } else {
+                self.gateway.look(Timestamp(self.looked));
+                self.looked += LOOK;
+            }
         }
     }
 

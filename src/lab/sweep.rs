@@ -72,7 +72,7 @@ fn row(sweep: &Sweep, tokens: u64) -> Row {
         demand: Demand { input: tokens, cap: 0, expected: 0 },
         floor: 0,
         message: false,
-        wait: Duration::ZERO,
+        level: 0,
     };
     let (mut at, mut passed, mut in_a_row) = (0, 0_u64, 0_u64);
     let mut refused: BTreeMap<LimitName, u64> = BTreeMap::new();

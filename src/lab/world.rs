@@ -10,15 +10,20 @@ use super::random::Random;
 use super::scenario::{Crowd, Path, Run, Scenario};
 use super::tally::{Fate, RunReport, Served, Spending};
 use super::{client::Told, numbers};
-use crate::config::policy::{Plan, Step};
-use crate::domain::{Period, Priority};
-use crate::limit::{LimitName, Refusal, Scope, ScopeKey};
+use crate::config::Policy;
+use crate::config::policy::Plan;
+use crate::degrade::chain::{self as degrade, Cause, Move, Permits, Walk};
+use crate::domain::Period;
+use crate::limit::{Refusal, Scope, ScopeKey};
+use crate::stack::levels::TICK;
+use crate::wire::Api;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::Duration;
 
-const SECOND: u64 = 1_000_000;
+/// How often the gateway looks at its gauges, microseconds.
+const LOOK: u64 = TICK.as_micros() as u64;
 /// Events between two reports of progress.
 const REPORT_EVERY: u64 = 50_000;
 
@@ -28,7 +33,7 @@ const REPORT_EVERY: u64 = 50_000;
 enum Event {
     /// An answer is complete.
     End(usize),
-    /// A second has passed.
+    /// The gateway looks at its gauges.
     Tick,
     /// A crowd's next request arrives.
     Arrive(usize),
@@ -41,10 +46,10 @@ enum Event {
 }
 
 /// A question on its way.
-struct Question {
+struct Question<'a> {
     crowd: usize,
     customer: ScopeKey,
-    plan: Arc<Plan>,
+    plan: &'a Arc<Plan>,
     arrival: Arrival,
     attempts: u64,
     /// When the present attempt reached the gateway.
@@ -52,8 +57,8 @@ struct Question {
     /// Calls to the provider within this attempt.
     calls: u32,
     held: Option<Box<Held>>,
-    /// The step of the plan's chain that comes next.
-    step: usize,
+    /// Where it is on its plan's chain, and the refusal that began the walk.
+    walk: Option<(Walk<'a>, No)>,
     cheaper: bool,
     /// Whether this attempt has been to the limits before: the message is spent once.
     decided: bool,
@@ -61,14 +66,12 @@ struct Question {
     draw: Random,
 }
 
-/// Why an attempt failed, as its client learns it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cause {
-    Spend,
-    Tokens,
-    Provider,
-    /// What no chain is walked for.
-    Own,
+/// A refusal on its way to the client, unless the chain finds something better.
+#[derive(Clone, Debug)]
+struct No {
+    told: Told,
+    /// What refused.
+    by: String,
 }
 
 struct World<'a> {
@@ -78,7 +81,7 @@ struct World<'a> {
     events: BinaryHeap<Reverse<(u64, Event, u64)>>,
     scheduled: u64,
     streams: Vec<Option<(Stream, Option<Arrival>)>>,
-    questions: Vec<Question>,
+    questions: Vec<Question<'a>>,
     /// Questions without a fate yet, and arrivals still to come.
     open: u64,
     gateway: Gateway,
@@ -161,7 +164,7 @@ impl<'a> World<'a> {
             Event::Retry(id) => self.retry(id, crowds),
             Event::End(id) => self.answered(id, crowds),
             Event::Tick => {
-                let level = self.gateway.level(books::instant(self.now));
+                let level = self.gateway.look(books::instant(self.now));
                 if self.report.levels.last().map_or(0, |(_, level)| *level) != level {
                     self.report.levels.push((self.now, level));
                 }
@@ -169,27 +172,27 @@ impl<'a> World<'a> {
                 let step = self.report.at(now);
                 step.level = step.level.max(level);
                 if self.open > 0 {
-                    self.schedule(SECOND, Event::Tick);
+                    self.schedule(LOOK, Event::Tick);
                 }
             }
         }
     }
 
-    fn question(&self, index: usize, crowd: &Crowd, arrival: Arrival) -> Question {
+    fn question(&self, index: usize, crowd: &Crowd, arrival: Arrival) -> Question<'a> {
         let id = if crowd.customers > 1 { format!("{}-{}", crowd.id, arrival.customer) } else { crowd.id.to_string() };
-        let policy = &self.run.policy;
+        let policy: &'a Policy = &self.run.policy;
         let configured = || policy.customers.get(&*id).or(Some(&policy.identity.default_plan));
         let plan = crowd.plan.as_ref().and_then(|plan| policy.plans.get(plan)).or_else(configured);
         Question {
             crowd: index,
             customer: books::customer(&id),
-            plan: Arc::clone(plan.expect("there is a default plan")),
+            plan: plan.expect("there is a default plan"),
             arrival,
             attempts: 0,
             asked: self.now,
             calls: 0,
             held: None,
-            step: 0,
+            walk: None,
             cheaper: false,
             decided: false,
             output: 0,
@@ -208,7 +211,7 @@ impl<'a> World<'a> {
         let now = self.now;
         let question = &mut self.questions[id];
         question.attempts += 1;
-        (question.asked, question.calls, question.step) = (now, 0, 0);
+        (question.asked, question.calls, question.walk) = (now, 0, None);
         (question.cheaper, question.decided) = (false, false);
         let (index, first) = (question.crowd, question.attempts == 1);
         let tally = self.tally(index);
@@ -221,7 +224,7 @@ impl<'a> World<'a> {
                 let cap = question.plan.limits.spend.iter().find(|(period, _)| *period == Period::Day).map(|(_, cap)| *cap);
                 if cap.is_some_and(|cap| self.gateway.spent(&question.customer) >= cap) {
                     let told = Told { retry_after: None, final_: true };
-                    return self.refused(id, crowds, told, "customer spend_day".to_owned());
+                    return self.refused(id, crowds, No { told, by: "customer spend_day".to_owned() });
                 }
                 self.direct(id, crowds);
             }
@@ -240,13 +243,12 @@ impl<'a> World<'a> {
             customer: &question.customer,
             user: None,
             app: None,
-            plan: &question.plan,
+            plan: question.plan,
             model,
             priority: crowd.priority,
             input: question.arrival.input,
             cap: crowd.cap,
             first: !question.decided,
-            wait: self.wait_left(id),
         };
         let decided = self.gateway.decide(books::instant(self.now), &asked);
         let tokens = question.arrival.input + question.arrival.output;
@@ -258,7 +260,7 @@ impl<'a> World<'a> {
             }
             Decided::Paused(retry_after) => {
                 let told = Told { retry_after: Some(retry_after), final_: false };
-                self.refused(id, crowds, told, "level paused".to_owned());
+                self.refused(id, crowds, No { told, by: "level paused".to_owned() });
             }
             Decided::Refused(refusal) => {
                 if refusal.scope == Scope::Pool && self.account(model).is_some_and(|a| self.accounts[a].room(self.now, tokens).is_ok()) {
@@ -277,64 +279,59 @@ impl<'a> World<'a> {
 
     /// A limit said no: the plan's chain, else the refusal.
     fn limited(&mut self, id: usize, crowds: &[Crowd], refusal: &Refusal) {
-        let cause = match (refusal.scope, refusal.limit) {
-            (Scope::Pool, _) => Cause::Provider,
-            (Scope::Share, _) | (_, LimitName::Messages) => Cause::Own,
-            (_, limit) if limit.period().is_some() => Cause::Spend,
-            _ => Cause::Tokens,
-        };
         let told = Told { retry_after: refusal.remedy.retry_in(), final_: !refusal.remedy.waiting_helps() };
-        let what = format!("{} {}", refusal.scope.as_str(), refusal.limit.as_str());
-        self.fall_back(id, crowds, cause, told, what);
+        let no = No { told, by: format!("{} {}", refusal.scope.as_str(), refusal.limit.as_str()) };
+        match Cause::of(refusal) {
+            Some(cause) => self.fall_back(id, crowds, cause, no),
+            None => self.refused(id, crowds, no),
+        }
     }
 
-    /// Walks the chain of the plan for a cause; at its end the client learns the refusal.
-    fn fall_back(&mut self, id: usize, crowds: &[Crowd], cause: Cause, told: Told, what: String) {
+    /// Walks the plan's chain of the cause that stopped the request first; at its end the client learns the refusal that began the walk.
+    fn fall_back(&mut self, id: usize, crowds: &[Crowd], cause: Cause, no: No) {
+        let left = u64::try_from(self.wait_left(id).as_micros()).unwrap_or(u64::MAX);
         let question = &mut self.questions[id];
         let crowd = &crowds[question.crowd];
         let policy = &self.run.policy;
-        let chain = match cause {
-            Cause::Spend => &question.plan.on_spend,
-            Cause::Tokens => &question.plan.on_tokens,
-            Cause::Provider => &question.plan.on_provider,
-            Cause::Own => &Vec::new(),
-        };
-        while let Some(step) = chain.get(question.step).copied() {
-            question.step += 1;
-            match step {
-                Step::Cheaper => {
-                    let class = crowd.class.as_ref().and_then(|class| policy.classes.get(class));
-                    let fallback = policy.models.get(&crowd.model).and_then(|model| model.fallback.as_ref());
-                    if let Some(fallback) = fallback.filter(|_| class.is_some_and(|class| class.fallback) && !question.cheaper) {
-                        question.cheaper = true;
-                        question.calls = 0;
-                        let model = Arc::clone(&fallback.model);
-                        return self.ask(id, crowds, &model);
-                    }
-                }
-                Step::Handoff if crowd.priority != Priority::Background => return self.settled(id, Fate::HandedOff),
-                Step::Handoff => {}
-                Step::Wait => {
-                    let left = u64::try_from(policy.retry.wait_budget.as_micros()).unwrap_or(u64::MAX);
-                    let left = left.saturating_sub(self.now - question.asked);
-                    if let Some(wait) = told.retry_after.filter(|wait| !told.final_ && *wait <= left) {
-                        return self.schedule(wait, Event::Retry(id));
-                    }
-                }
+        let class = crowd.class.as_ref().and_then(|class| policy.classes.get(class));
+        let fallback = policy.models.get(&crowd.model).and_then(|model| model.fallback.clone());
+        let fallback = fallback.filter(|_| class.is_some_and(|class| class.fallback));
+        let chat = degrade::Asked { api: Api::Chat, priority: crowd.priority, tools: false, formatted: false, choices: 1 };
+        let permits = Permits { cheaper: fallback.is_some(), handoff: chat.allows_handoff() };
+        let plan = question.plan;
+        let (walk, first) = question.walk.get_or_insert_with(|| {
+            let chain = match cause {
+                Cause::Spend => &plan.on_spend,
+                Cause::Tokens => &plan.on_tokens,
+                Cause::Provider => &plan.on_provider,
+            };
+            (Walk::new(chain), no)
+        });
+        let waiting_helps = first.told.retry_after.filter(|_| !first.told.final_);
+        match (walk.next(permits, waiting_helps, left), fallback) {
+            (Move::Wait(wait), _) => self.schedule(wait, Event::Retry(id)),
+            (Move::Cheaper, Some(fallback)) => {
+                (question.cheaper, question.calls) = (true, 0);
+                self.ask(id, crowds, &fallback.model);
+            }
+            (Move::Handoff, _) => self.settled(id, Fate::HandedOff),
+            (Move::Refuse | Move::Cheaper, _) => {
+                let no = first.clone();
+                self.refused(id, crowds, no);
             }
         }
-        self.refused(id, crowds, told, what);
     }
 
     /// The client learns a refusal, and comes back or gives up.
-    fn refused(&mut self, id: usize, crowds: &[Crowd], told: Told, what: String) {
+    fn refused(&mut self, id: usize, crowds: &[Crowd], no: No) {
         let now = self.now;
+        let No { told, by } = no;
         let question = &mut self.questions[id];
         let index = question.crowd;
         let asked_for = now - question.arrival.at;
         let again = crowds[index].client.again(told, question.attempts, asked_for, &mut question.draw);
         let tally = self.tally(index);
-        *tally.refusals.entry(what).or_default() += 1;
+        *tally.refusals.entry(by).or_default() += 1;
         if tally.first_retry_after.is_none() {
             tally.first_retry_after = told.retry_after;
         }
@@ -371,7 +368,7 @@ impl<'a> World<'a> {
         self.report.ceilings = run.providers.iter().map(|provider| numbers::ceiling(&run.policy, provider, run.path)).collect();
         for (id, before) in &run.spent {
             let plan = run.policy.customers.get(id).unwrap_or(&run.policy.identity.default_plan);
-            let of_its_crowd = self.questions.iter().find(|question| question.customer == books::customer(id)).map(|q| &q.plan);
+            let of_its_crowd = self.questions.iter().find(|question| question.customer == books::customer(id)).map(|q| q.plan);
             let plan = of_its_crowd.unwrap_or(plan);
             let cap = plan.limits.spend.iter().find(|(period, _)| *period == Period::Day).map(|(_, cap)| *cap);
             let after = self.gateway.spent(&books::customer(id));

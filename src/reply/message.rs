@@ -24,6 +24,10 @@ pub(super) fn message(rejection: &Rejection) -> Cow<'_, str> {
                 .into()
         }
         Rejection::Overloaded { retry_in } => overloaded(*retry_in).into(),
+        Rejection::BackgroundPaused { retry_in } => {
+            format!("Background work is paused while live work needs all of the capacity. Try again in {}.", in_words(*retry_in))
+                .into()
+        }
         Rejection::LimitsUnavailable => "Limits cannot be checked at the moment. Try again in a moment.".into(),
         Rejection::InvalidCustomerId(error) => format!("X-Customer-Id {error}.").into(),
         Rejection::ConflictingCustomerIds => "The request names two different customers; send one X-Customer-Id.".into(),

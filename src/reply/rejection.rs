@@ -31,6 +31,11 @@ pub enum Rejection {
         /// When to come back, microseconds.
         retry_in: u64,
     },
+    /// Background work waits while a pool's level is above zero.
+    BackgroundPaused {
+        /// When to come back, microseconds.
+        retry_in: u64,
+    },
     /// The store cannot decide and the gateway's own share for such times is used up.
     LimitsUnavailable,
     /// The customer's id is not one.

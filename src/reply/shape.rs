@@ -78,6 +78,7 @@ impl Rejection {
                 ..after(CONCURRENT_RETRY, shape(StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded"))
             },
             Self::Overloaded { retry_in } => after(*retry_in, shape(StatusCode::SERVICE_UNAVAILABLE, "overloaded")),
+            Self::BackgroundPaused { retry_in } => after(*retry_in, shape(StatusCode::SERVICE_UNAVAILABLE, "background_paused")),
             Self::LimitsUnavailable => after(OUTAGE_RETRY, shape(StatusCode::SERVICE_UNAVAILABLE, "limits_unavailable")),
             Self::InvalidCustomerId(_) | Self::ConflictingCustomerIds => shape(StatusCode::BAD_REQUEST, "invalid_customer_id"),
             Self::MissingCustomerId => shape(StatusCode::BAD_REQUEST, "missing_customer_id"),
@@ -117,10 +118,9 @@ pub(super) const fn is_crowded(refusal: &Refusal) -> bool {
     matches!(refusal.scope, Scope::Pool | Scope::Gateway) && matches!(refusal.remedy, Remedy::Wait(_))
 }
 
-/// Whether the request alone is larger than the whole limit. A limit of zero is a closed door, not a request too large.
+/// See [`Refusal::is_oversize`].
 pub(super) const fn is_oversize(refusal: &Refusal) -> bool {
-    let by_size = !matches!(refusal.measure, Measure::Message | Measure::Request | Measure::Money);
-    by_size && refusal.max > 0 && refusal.asked > refusal.max && !refusal.remedy.waiting_helps()
+    refusal.is_oversize()
 }
 
 fn of_limit(refusal: &Refusal) -> Shape<'static> {

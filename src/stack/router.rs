@@ -1,11 +1,12 @@
 //! From a path to the API it speaks. Exact paths only: what is not listed is 404 and nothing is forwarded.
 
 use super::call::Arrived;
-use super::{Gateway, Stack};
+use super::{Gateway, Stack, levels};
 use crate::domain::RequestId;
 use crate::reply::{self, Rejection};
 use crate::store::outage::Status;
 use crate::telemetry::Record;
+use crate::telemetry::metrics::{Name, PoolLabels};
 use crate::telemetry::outage::OutageMetrics;
 use crate::wire::{Api, Dialect};
 use axum::Router;
@@ -15,6 +16,7 @@ use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -169,10 +171,28 @@ async fn readyz(State(routes): State<Routes>) -> Response {
 async fn metrics(State(routes): State<Routes>) -> Response {
     let gateway = &routes.gateway;
     gateway.metrics.unsettled.set(i64::try_from(gateway.settler.status().outstanding).unwrap_or(i64::MAX));
+    show_levels(gateway);
     if let Some(standing) = gateway.ledger.standing() {
         show(&gateway.metrics.outage, &standing);
     }
     plain(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", gateway.metrics.render().into())
+}
+
+/// Carries how the pools stand over into the metrics; of several accounts of a pool the one that is worst off.
+fn show_levels(gateway: &Gateway) {
+    let mut worst: BTreeMap<&str, (u8, u64)> = BTreeMap::new();
+    let all = gateway.levels.all();
+    for (owner, standing, level) in &all {
+        let entry = worst.entry(levels::pool_of(owner)).or_default();
+        *entry = ((*level).max(entry.0), standing.used.max(entry.1));
+    }
+    let policy = gateway.policy.load();
+    for pool in &policy.pools {
+        let (level, used) = worst.get(&*pool.name).copied().unwrap_or_default();
+        let labels = PoolLabels { pool: Name(pool.name.clone()) };
+        gateway.metrics.levels.get_or_create(&labels).set(i64::from(level));
+        gateway.metrics.ceiling_used.get_or_create(&labels).set(i64::try_from(used).unwrap_or(i64::MAX));
+    }
 }
 
 /// Carries how the store's guard stands over into the metrics.

@@ -29,6 +29,7 @@ fn rejections() -> Vec<Rejection> {
         },
         Rejection::Concurrent { limit: 4, in_flight: 4 },
         Rejection::Overloaded { retry_in: 1 },
+        Rejection::BackgroundPaused { retry_in: 1 },
         Rejection::LimitsUnavailable,
         Rejection::InvalidCustomerId(IdError::Email),
         Rejection::ConflictingCustomerIds,
@@ -72,6 +73,7 @@ fn listed(rejection: &Rejection) {
         | Rejection::OutputFloor { .. }
         | Rejection::Concurrent { .. }
         | Rejection::Overloaded { .. }
+        | Rejection::BackgroundPaused { .. }
         | Rejection::LimitsUnavailable
         | Rejection::InvalidCustomerId(_)
         | Rejection::ConflictingCustomerIds

@@ -1,6 +1,7 @@
 //! The parts of the policy about what happens instead of an error: retries, cheaper models, levels, hand-off, repeats, records.
 
 use super::Secret;
+use crate::degrade::breaker::Rules;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +13,20 @@ pub struct Retry {
     pub max: u32,
     /// How long a live request may wait, all waits together.
     pub wait_budget: Duration,
+    /// When a provider that fails is left alone.
+    pub breaker: Rules,
+}
+
+impl Retry {
+    /// Ten failures within ten seconds that are half of all calls, and then five seconds of quiet: at one call a second and all of them
+    /// failing it opens within ten seconds, at a hundred within a tenth of one; a provider of which a third of the calls fails stays in
+    /// use, for which retries are the better remedy.
+    pub const BREAKER: Rules = Rules { failures: 10, share: 500_000, window: 10_000_000, pause: 5_000_000 };
 }
 
 impl Default for Retry {
     fn default() -> Self {
-        Self { max: 2, wait_budget: Duration::from_secs(6) }
+        Self { max: 2, wait_budget: Duration::from_secs(6), breaker: Self::BREAKER }
     }
 }
 
@@ -55,8 +65,6 @@ pub struct Levels {
     pub output_cap: u64,
     /// Level 2: what is appended to the prompt.
     pub brevity: Arc<str>,
-    /// Level 1: the part that is left of internal work's share, millionths.
-    pub internal: u32,
 }
 
 impl Default for Levels {
@@ -67,7 +75,6 @@ impl Default for Levels {
             hold: [Duration::from_secs(600); 3],
             output_cap: 512,
             brevity: "Answer in at most three sentences.".into(),
-            internal: 500_000,
         }
     }
 }
@@ -121,8 +128,8 @@ impl Default for Triage {
 /// Where news are posted to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Webhook {
-    /// The address.
-    pub url: Arc<str>,
+    /// The address; often it holds a secret.
+    pub url: Secret,
     /// The key of the signature; `None` = not signed.
     pub secret: Option<Secret>,
     /// How long one attempt may take.

@@ -74,7 +74,7 @@ struct TokenBucket {
 impl Algorithm for TokenBucket {
     fn admit(&mut self, at: u64) -> bool {
         let mut state = self.bucket.advance(self.state, Timestamp(at));
-        let fits = self.bucket.fit(state, 1, 0) == Fit::Now;
+        let fits = self.bucket.fit(state, Timestamp(at), 1, 0) == Fit::Now;
         if fits {
             self.bucket.take(&mut state, 1);
         }
@@ -104,7 +104,7 @@ impl Algorithm for Slots {
     }
 
     fn bytes(&self) -> usize {
-        size_of::<WindowState>() + self.state.slots().count() * size_of::<(u64, u64)>()
+        size_of::<WindowState>() + self.state.slots() * size_of::<(u64, u64)>()
     }
 }
 

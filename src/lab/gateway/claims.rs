@@ -2,13 +2,12 @@
 
 use crate::config::policy::{Limits, Policy, Pool};
 use crate::domain::{Boundaries, Period, Priority, Timestamp, Zone};
-use crate::limit::{Claim, Elastic, LimitName, Measure, Rule, Scope, ScopeKey};
+use crate::limit::{Claim, Elastic, LimitName, Measure, Rule, ScopeKey};
 use crate::pricing::{Asked, CacheWrites};
 use crate::stack::customer_rate::claim;
-use crate::stack::token_rate::{Demand, asked, most, tokens};
+use crate::stack::token_rate::{Demand, claim_ceiling, tokens};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The calendar periods around now, worked out once for each.
 #[derive(Debug, Default)]
@@ -40,8 +39,8 @@ pub struct Ask<'a> {
     pub floor: u64,
     /// Whether it spends a message: once per request, not again for a fallback.
     pub message: bool,
-    /// The longest that live work still waits for the ceiling; less once some of the wait budget is gone, nothing at level 3.
-    pub wait: Duration,
+    /// The level of its pool.
+    pub level: u8,
 }
 
 impl Ask<'_> {
@@ -62,25 +61,10 @@ impl Ask<'_> {
             }));
         }
         if let Some(pool) = pool {
-            self.ceiling(pool, &mut claims);
+            claim_ceiling(&mut claims, pool, &pool.name, self.priority, self.level, self.demand);
         }
         let elastic = self.spend(policy, calendar, now, &mut claims);
         (claims, elastic)
-    }
-
-    /// The priority's share of the ceiling, and the ceiling.
-    fn ceiling(&self, pool: &Pool, claims: &mut Vec<Claim>) {
-        if let Some(share) = pool.shares.get(&self.priority) {
-            let owner = format!("{}/{}", pool.name, self.priority.as_str()).into();
-            let scope = ScopeKey { scope: Scope::Share, owner };
-            claims.extend(share.iter().map(|limit| claim(&scope, limit, asked(limit, self.demand, pool.counts).min(most(limit)))));
-        }
-        let scope = ScopeKey { scope: Scope::Pool, owner: Arc::clone(&pool.name) };
-        claims.extend(pool.ceiling.iter().map(|limit| {
-            let max_wait = if self.priority == Priority::Background { pool.background_wait } else { limit.max_wait.min(self.wait) };
-            let limit = crate::config::policy::Limit { max_wait, ..*limit };
-            claim(&scope, &limit, asked(&limit, self.demand, pool.counts))
-        }));
     }
 
     fn spend(&self, policy: &Policy, calendar: &mut Calendar, now: Timestamp, claims: &mut Vec<Claim>) -> Option<Elastic> {

@@ -1,36 +1,38 @@
-//! Tollgate in the lab: the limiter over books in memory, the ladder over a gauge, and what the stack does with their answers.
+//! Tollgate in the lab: the limiter over books in memory, the ladder over the gauges, and what the stack does with their answers.
 
 mod claims;
-mod gauge;
+mod pools;
 
 pub use claims::{Ask, Calendar};
 
 use super::books::Books;
 use crate::config::Policy;
-use crate::config::policy::{App, Limits, Plan, Pool};
+use crate::config::policy::{App, Limits, Plan};
 use crate::domain::{NanoUsd, Period, Priority, ReservationId, Timestamp};
-use crate::limit::{Admission, Claim, Line, Refusal, Scope, ScopeKey, Settlement};
+use crate::limit::{Admission, Claim, LimitName, Refusal, Remedy, Rule, Scope, ScopeKey, Settlement};
 use crate::stack::expected::Expected;
+use crate::stack::give_up::PAUSED_FOR;
+use crate::stack::output::{floor_of, most_of};
 use crate::stack::token_rate::Demand;
 use crate::store::reservation::Actuals;
 use crate::wire::Usage;
-use gauge::Gauge;
+use pools::Pools;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The smallest output cap worth having, unless the model's configuration says otherwise: as in `stack/output.rs`.
-const FLOOR: u64 = 16;
-/// A background request that is paused by the level is told to come back after so long, microseconds.
-const PAUSED_RETRY: u64 = 60_000_000;
+/// Customers seen empty, after which those are forgotten that are no more.
+const MOST_EMPTY: usize = 10_000;
 
 /// The gateway of a run.
 pub struct Gateway {
     policy: Arc<Policy>,
     books: Books,
-    gauges: HashMap<Arc<str>, Gauge>,
+    pools: Pools,
     expected: Expected,
     calendar: Calendar,
+    /// Customers whose message bucket is empty, with the refusal and the instant at which it ends.
+    empty: HashMap<Arc<str>, (Timestamp, Refusal)>,
     reservations: u128,
 }
 
@@ -53,10 +55,8 @@ pub struct Asked<'a> {
     pub input: u64,
     /// The output cap it asks for.
     pub cap: Option<u64>,
-    /// Whether it is the request itself, not a fallback.
+    /// Whether it is the request itself, not a fallback or a further try.
     pub first: bool,
-    /// What is left of the wait budget.
-    pub wait: Duration,
 }
 
 /// What an admitted request holds until it ends.
@@ -68,18 +68,12 @@ pub struct Held {
     pub cap: u64,
     /// Whether level 2, or what the budget affords, made it shorter than asked.
     pub short: bool,
+    /// The output that was expected of it.
+    pub expected: u64,
     settlement: Settlement,
     deferred: Vec<Claim>,
     plan: Arc<str>,
-    expected: u64,
-    started: Timestamp,
-}
-
-impl Held {
-    /// The output that was expected of it.
-    pub const fn expected(&self) -> u64 {
-        self.expected
-    }
+    since: Timestamp,
 }
 
 /// The gateway's decision.
@@ -96,13 +90,13 @@ pub enum Decided {
 impl Gateway {
     /// A fresh one.
     pub fn new(policy: &Arc<Policy>) -> Self {
-        let gauge = |pool: &Arc<Pool>| (Arc::clone(&pool.name), Gauge::new(pool, &policy.levels));
         Self {
-            gauges: policy.pools.iter().map(gauge).collect(),
+            pools: Pools::new(&policy.levels),
             policy: Arc::clone(policy),
             books: Books::default(),
             expected: Expected::default(),
             calendar: Calendar::default(),
+            empty: HashMap::new(),
             reservations: 0,
         }
     }
@@ -117,23 +111,34 @@ impl Gateway {
         self.books.spent(customer, Period::Day)
     }
 
-    /// The highest level of any pool.
-    pub fn level(&mut self, now: Timestamp) -> u8 {
-        self.gauges.values_mut().map(|gauge| gauge.level(now)).max().unwrap_or(0)
+    /// A look at the gauges, as production takes it; gives the highest level of any pool.
+    pub fn look(&mut self, now: Timestamp) -> u8 {
+        self.pools.step(now)
     }
 
     /// Decides a request.
     pub fn decide(&mut self, now: Timestamp, asked: &Asked<'_>) -> Decided {
+        if asked.first
+            && let Some(refusal) = self.known_empty(now, &asked.customer.owner)
+        {
+            return Decided::Refused(refusal);
+        }
         let policy = Arc::clone(&self.policy);
         let pool = policy.pool_of(asked.model);
-        let level = pool.and_then(|pool| self.gauges.get_mut(&pool.name)).map_or(0, |gauge| gauge.level(now));
+        let level = pool.map_or(0, |pool| self.pools.level(&pool.name));
         if level >= 1 && asked.priority == Priority::Background {
-            return Decided::Paused(PAUSED_RETRY);
+            return Decided::Paused(PAUSED_FOR);
         }
-        let planned = asked.plan.max_output_tokens.unwrap_or(u64::MAX);
-        let most = policy.prices.get(asked.model).and_then(|price| price.max_output_tokens).unwrap_or(16_384);
-        let wanted = asked.cap.map_or(planned.min(most), |cap| cap.min(planned));
-        let floor = policy.models.get(asked.model).and_then(|model| model.output_floor).unwrap_or(FLOOR).min(wanted);
+        let model = policy.models.get(asked.model);
+        let floor = model.and_then(|model| model.output_floor).unwrap_or_else(|| floor_of(asked.model));
+        let planned = asked.plan.max_output_tokens.map(|plan| plan.max(floor));
+        let most = most_of(model, policy.prices.get(asked.model).as_deref());
+        let wanted = match (asked.cap, planned) {
+            (Some(asked), Some(planned)) => asked.min(planned),
+            (Some(asked), None) => asked,
+            (None, planned) => planned.unwrap_or(most).min(most),
+        };
+        let floor = floor.min(wanted);
         let cap = if level >= 2 { wanted.min(policy.levels.output_cap.max(floor)) } else { wanted };
         let expected = self.expected.output(asked.model, &asked.plan.name, cap);
         let ask = Ask {
@@ -143,38 +148,48 @@ impl Gateway {
             demand: Demand { input: asked.input, cap, expected },
             floor,
             message: asked.first,
-            wait: if level >= 3 { Duration::ZERO } else { asked.wait },
+            level,
         };
         let (claims, elastic) = ask.claims(&policy, pool.map(AsRef::as_ref), &mut self.calendar, now);
         self.reservations += 1;
-        let admission = Admission {
-            reservation: ReservationId::new(self.reservations),
-            customer: asked.customer.clone(),
-            claims,
-            elastic,
-            lease: u64::MAX,
-        };
+        let (reservation, customer) = (ReservationId::new(self.reservations), asked.customer.clone());
+        let admission = Admission { reservation, customer, claims, elastic, lease: u64::MAX };
         let decision = self.books.admit(now, &admission);
         if !decision.admitted {
             let refusal = Refusal::worst(&admission.claims, &decision).expect("what is not admitted was refused by a limit");
+            self.remember(now, &asked.customer.owner, &refusal);
             return Decided::Refused(refusal);
         }
         let lines = admission.lines(&decision);
-        let started = now.plus(decision.start_in);
+        self.pools.claimed(now, &lines);
         let deferred = if decision.deferred() { admission.claims.into_iter().filter(Claim::is_ceiling).collect() } else { Vec::new() };
-        self.note(&lines, asked.model, started);
         let cap = decision.granted.unwrap_or(cap);
         let held = Held {
             model: Arc::clone(asked.model),
             cap,
             short: cap < wanted,
-            settlement: Settlement { reservation: admission.reservation, customer: admission.customer, lines },
+            expected: expected.min(cap),
+            settlement: Settlement { reservation, customer: admission.customer, lines },
             deferred,
             plan: Arc::clone(&asked.plan.name),
-            expected,
-            started,
+            since: now,
         };
         Decided::Starts(Box::new(held), decision.start_in)
+    }
+
+    /// Whoever was just seen empty is refused without a look at the books, as in production: a flood costs nothing.
+    fn known_empty(&self, now: Timestamp, owner: &Arc<str>) -> Option<Refusal> {
+        let (until, refusal) = self.empty.get(owner).filter(|(until, _)| now < *until)?;
+        Some(Refusal { remedy: Remedy::Wait(until.since(now)), ..refusal.clone() })
+    }
+
+    fn remember(&mut self, now: Timestamp, owner: &Arc<str>, refusal: &Refusal) {
+        if let (LimitName::Messages, Scope::Customer, Remedy::Wait(wait)) = (refusal.limit, refusal.scope, refusal.remedy) {
+            if self.empty.len() >= MOST_EMPTY {
+                self.empty.retain(|_, (until, _)| now < *until);
+            }
+            self.empty.insert(Arc::clone(owner), (now.plus(wait), refusal.clone()));
+        }
     }
 
     /// The wait for its own limits is over: claims the ceiling where that was left for now. `Ok` is the further wait.
@@ -186,16 +201,22 @@ impl Gateway {
         if claims.is_empty() { Ok(0) } else { self.claim(now, held, claims) }
     }
 
-    /// Claims the ceiling once more, for a further attempt at the provider. `Ok` is the wait.
+    /// Claims the ceiling once more, for a further attempt at the provider that may wait so long. `Ok` is the wait.
     ///
     /// # Errors
     /// What the ceiling says against it.
-    pub fn again(&mut self, now: Timestamp, held: &mut Held) -> Result<u64, Refusal> {
+    pub fn again(&mut self, now: Timestamp, held: &mut Held, left: Duration) -> Result<u64, Refusal> {
+        let left = u64::try_from(left.as_micros()).unwrap_or(u64::MAX);
         let ceiling = held.settlement.lines.iter().map(|line| &line.claim).filter(|claim| claim.is_ceiling());
         let mut claims: Vec<Claim> = ceiling.cloned().collect();
         claims.sort_by_key(|claim| claim.limit);
         claims.dedup_by_key(|claim| claim.limit);
-        self.claim(now, held, claims)
+        for claim in &mut claims {
+            if let Rule::Bucket { max_wait, .. } | Rule::Window { max_wait, .. } = &mut claim.rule {
+                *max_wait = (*max_wait).min(left);
+            }
+        }
+        if claims.is_empty() { Ok(0) } else { self.claim(now, held, claims) }
     }
 
     fn claim(&mut self, now: Timestamp, held: &mut Held, claims: Vec<Claim>) -> Result<u64, Refusal> {
@@ -206,50 +227,41 @@ impl Gateway {
             return Err(Refusal::worst(&admission.claims, &decision).expect("what is not admitted was refused by a limit"));
         }
         let lines = admission.lines(&decision);
-        held.started = now.plus(decision.start_in);
-        self.note(&lines, &held.model, held.started);
+        self.pools.claimed(now, &lines);
         held.settlement.lines.extend(lines);
         Ok(decision.start_in)
-    }
-
-    fn note(&mut self, lines: &[Line], model: &str, start: Timestamp) {
-        let policy = Arc::clone(&self.policy);
-        if let Some(gauge) = policy.pool_of(model).and_then(|pool| self.gauges.get_mut(&pool.name)) {
-            gauge.take(lines, start);
-        }
     }
 
     /// Books a request that was answered.
     pub fn answered(&mut self, now: Timestamp, held: Box<Held>, input: u64, output: u64) {
         self.expected.learn(&held.model, &held.plan, output);
-        let usage = Usage { uncached_input: input, output, ..Usage::default() };
-        let cost = self.policy.prices.get(&held.model).map_or(NanoUsd::ZERO, |price| price.cost(&usage, None));
-        self.settle(now, held, &Actuals { attempted: true, input, input_uncached: input, output, cost });
+        let cost = self.cost(&held.model, input, output);
+        self.settle(now, *held, &Actuals { attempted: true, input, input_uncached: input, output, cost });
     }
 
     /// Books a request that no provider answered.
     pub fn failed(&mut self, now: Timestamp, held: Box<Held>, attempted: bool) {
-        self.settle(now, held, &Actuals { attempted, ..Actuals::default() });
+        self.settle(now, *held, &Actuals { attempted, ..Actuals::default() });
     }
 
-    fn settle(&mut self, now: Timestamp, held: Box<Held>, actuals: &Actuals) {
-        let Held { model, mut settlement, started, .. } = *held;
+    fn settle(&mut self, now: Timestamp, held: Held, actuals: &Actuals) {
+        let Held { mut settlement, since, .. } = held;
         for line in &mut settlement.lines {
             line.actual = actuals.of(&line.claim);
         }
-        let policy = Arc::clone(&self.policy);
-        if let Some(gauge) = policy.pool_of(&model).and_then(|pool| self.gauges.get_mut(&pool.name)) {
-            gauge.settle(&settlement.lines, started);
-        }
+        self.pools.settled(now, since, &settlement.lines);
         self.books.settle(now, &settlement);
     }
 
     /// Books what was used behind a limiter that holds nothing.
     pub fn book(&mut self, now: Timestamp, customer: &ScopeKey, model: &str, input: u64, output: u64) {
+        let cost = self.cost(model, input, output);
+        self.books.spend(now, customer, &self.policy.zone, cost);
+    }
+
+    fn cost(&self, model: &str, input: u64, output: u64) -> NanoUsd {
         let usage = Usage { uncached_input: input, output, ..Usage::default() };
-        let cost = self.policy.prices.get(model).map_or(NanoUsd::ZERO, |price| price.cost(&usage, None));
-        let policy = Arc::clone(&self.policy);
-        self.books.spend(now, customer, &policy.zone, cost);
+        self.policy.prices.get(model).map_or(NanoUsd::ZERO, |price| price.cost(&usage, None))
     }
 }
 

@@ -1,15 +1,15 @@
 //! The last part of a request's way: the provider's account, its answer, and the gateway's retries.
 
-use super::{Cause, Crowd, Event, Told, World};
+use super::{Cause, Crowd, Event, No, Told, World};
+use crate::config::policy::Retry;
 use crate::config::value::matches;
+use crate::degrade::retry::{Budget, DICE};
 use crate::domain::Priority;
 use crate::lab::books;
 use crate::lab::scenario::Path;
 use crate::lab::tally::Fate;
+use std::time::Duration;
 
-/// The first wait of the gateway's own backoff and the shortest wait at all, microseconds.
-const BACKOFF: u64 = 500_000;
-const SHORTEST: u64 = 100_000;
 /// How long a model takes that belongs to no account of the scenario, microseconds.
 const NO_ACCOUNT: u64 = 1_000_000;
 /// A whole, in millionths.
@@ -43,9 +43,12 @@ impl World<'_> {
             }
             Reply::Limited(wait) => {
                 let told = Told { retry_after: Some(wait), final_: false };
-                self.refused(id, crowds, told, "provider 429".to_owned());
+                self.refused(id, crowds, No { told, by: "provider 429".to_owned() });
             }
-            Reply::Broke => self.refused(id, crowds, Told { retry_after: None, final_: false }, "provider 500".to_owned()),
+            Reply::Broke => {
+                let told = Told { retry_after: None, final_: false };
+                self.refused(id, crowds, No { told, by: "provider 500".to_owned() });
+            }
         }
     }
 
@@ -75,7 +78,7 @@ impl World<'_> {
             let model = std::sync::Arc::clone(&crowds[self.questions[id].crowd].model);
             return self.ask(id, crowds, &model);
         };
-        match self.gateway.again(books::instant(self.now), &mut held) {
+        match self.gateway.again(books::instant(self.now), &mut held, self.wait_left(id)) {
             Ok(wait) => {
                 self.questions[id].held = Some(held);
                 self.schedule(wait, Event::Start(id));
@@ -107,21 +110,19 @@ impl World<'_> {
         }
         let held = self.questions[id].held.take().expect("it is held since it was admitted");
         self.gateway.failed(books::instant(self.now), held, true);
-        self.fall_back(id, crowds, Cause::Provider, told, what.to_owned());
+        self.fall_back(id, crowds, Cause::Provider, No { told, by: what.to_owned() });
     }
 
-    /// The gateway's retry rule: within the count and the wait budget, not before the provider says, spread by some jitter.
-    fn retry_in(&mut self, id: usize, said: Option<u64>) -> Option<u64> {
-        let left = u64::try_from(self.wait_left(id).as_micros()).unwrap_or(u64::MAX);
+    /// The gateway's own retries.
+    fn retry_in(&mut self, id: usize, stated: Option<u64>) -> Option<u64> {
+        let Retry { max, wait_budget, breaker: _ } = self.run.policy.retry;
+        let now = self.now;
         let question = &mut self.questions[id];
-        if question.calls > self.run.policy.retry.max {
-            return None;
-        }
-        let wait = match said {
-            Some(said) => said + question.draw.below(said / 10 + 1),
-            None => question.draw.below((BACKOFF << (question.calls - 1).min(10)) + 1),
-        };
-        Some(wait.max(SHORTEST)).filter(|wait| *wait <= left)
+        let dice = u32::try_from(question.draw.below(u64::from(DICE))).unwrap_or(0);
+        let elapsed = Duration::from_micros(now - question.asked);
+        let budget = Budget { retries: max, time: wait_budget };
+        let wait = budget.next(question.calls - 1, elapsed, stated.map(Duration::from_micros), dice).ok()?;
+        u64::try_from(wait.as_micros()).ok()
     }
 
     /// A call to the account of a model.

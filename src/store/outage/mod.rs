@@ -188,6 +188,15 @@ impl Ledger for Guarded {
         self.guard.settle(batch, now).boxed()
     }
 
+    fn replace<'a>(
+        &'a self,
+        old: &'a Settlement,
+        admission: &'a Admission,
+        now: Option<Timestamp>,
+    ) -> BoxFuture<'a, Result<Decision, StoreError>> {
+        self.guard.replace(old, admission, now).boxed()
+    }
+
     fn read<'a>(&'a self, scope: &'a ScopeKey) -> BoxFuture<'a, Result<Vec<Balance>, StoreError>> {
         async move {
             self.guard.ask()?;
@@ -243,6 +252,37 @@ impl Guard {
         match self.failed(error) {
             Fault::Request => result,
             fault => self.alone(admission, now, fault == Fault::Silent),
+        }
+    }
+
+    /// Asks the store, or nobody: while it is away a request keeps what it has. The store holds its old claims, so what it would need
+    /// instead cannot be decided as if they were gone; and most of what a fallback asks for is more of a share that is scarce.
+    async fn replace(&self, old: &Settlement, admission: &Admission, now: Option<Timestamp>) -> Result<Decision, StoreError> {
+        self.ask()?;
+        if self.taken.knows(old.reservation) {
+            return Err(StoreError::Away("the request was admitted without it"));
+        }
+        let abandoned = self.orphans.unless_heard(admission, &*self.clock, &self.trouble);
+        let result = self.remote.replace(old, admission, now).await;
+        abandoned.heard();
+        let Err(error) = &result else {
+            self.breaker.succeeded();
+            // A refusal tells how things would stand, not how they do.
+            return result.inspect(|decision| {
+                if decision.admitted {
+                    self.memory.saw(admission, decision)
+                }
+            });
+        };
+        match self.failed(error) {
+            Fault::Request => result,
+            fault => {
+                if fault == Fault::Silent {
+                    // It may have taken it all the same. The old reservation is settled by its owner either way.
+                    self.orphans.leave(admission, now.unwrap_or_else(|| self.clock.now()));
+                }
+                Err(StoreError::Away("a request keeps what it has"))
+            }
         }
     }
 

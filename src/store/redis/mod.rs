@@ -8,12 +8,15 @@
 //! caller knows whether that is safe) nor answers in the server's place while that is away.
 
 mod call;
+mod documents;
 mod fleet;
 mod keys;
 mod leases;
 mod link;
 mod reply;
 mod scripts;
+
+pub use self::documents::RedisDocuments;
 
 use self::keys::{Key, Shelf};
 use self::link::{Eviction, Link};
@@ -108,6 +111,19 @@ impl Ledger for RedisLedger {
                 }
             }
             Ok(())
+        }
+        .boxed()
+    }
+
+    fn replace<'a>(
+        &'a self,
+        old: &'a Settlement,
+        admission: &'a Admission,
+        now: Option<Timestamp>,
+    ) -> BoxFuture<'a, Result<Decision, StoreError>> {
+        async move {
+            let reply = self.one(call::replace(self.link.scripts().replace(), old, admission, now)).await?;
+            reply::decision(&reply, admission.claims.len())
         }
         .boxed()
     }

@@ -12,7 +12,7 @@ const HEAD: usize = 4;
 /// Integers per claim.
 const PER_CLAIM: usize = 7;
 
-/// The reply of `admit.lua` to this many claims.
+/// The reply of `admit.lua` or `replace.lua` to this many claims.
 pub(super) fn decision(reply: &Value, claims: usize) -> Result<Decision, StoreError> {
     let numbers = integers("admit", reply, HEAD + PER_CLAIM * claims)?;
     let (head, rest) = numbers.split_at(HEAD);
