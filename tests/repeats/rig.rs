@@ -38,7 +38,7 @@ pub fn config(directory: &tempfile::TempDir, more: &str) -> String {
     );
     let upstreams = format!("base_url = \"{{provider}}\"\napi_key = {{ file = {:?} }}\n", file.to_str().expect("a plain path"));
     let config = CONFIG.replace("base_url = \"{provider}\"\n", &upstreams);
-    format!("{config}\n[retry]\nmax = 0\n{keys}\n{more}")
+    format!("{config}\n{keys}\n{more}")
 }
 
 /// What several gateways share.
