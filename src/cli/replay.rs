@@ -91,7 +91,8 @@ fn questions(policy: &Policy, file: &Path) -> Result<Vec<Question>, String> {
 }
 
 fn of_text(policy: &Policy, text: &str) -> Result<Vec<Question>, String> {
-    let mut models: Vec<&Arc<str>> = policy.models.iter().filter(|(_, model)| model.fallback.is_some()).map(|(name, _)| name).collect();
+    let mut models: Vec<&Arc<str>> =
+        policy.models.iter().filter(|(_, model)| model.fallback.is_some()).map(|(name, _)| name).collect();
     models.sort_unstable();
     if models.is_empty() {
         return Err("no model has a fallback to compare with; write [models.NAME] fallback = ..".to_owned());

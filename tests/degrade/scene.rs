@@ -60,6 +60,7 @@ message = {SENTENCE:?}
 [retry]
 max = 0
 wait_budget = "2s"
+breaker = {{ failures = 0 }}
 [concurrency]
 slots = 64
 {tables}

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use tollgate::telemetry::Metrics;
 use tollgate::telemetry::metrics::{
-    AnomalyLabels, ApiLabels, JobLabels, ModelLabels, Name, RefusalLabels, RepeatLabels, RequestLabels, StoreLabels, TokenLabels,
-    UpstreamLabels,
+    AnomalyLabels, ApiLabels, DegradedLabels, JobLabels, ModelLabels, Name, RefusalLabels, RepeatLabels, RequestLabels,
+    StoreLabels, TokenLabels, UpstreamLabels,
 };
 
 fn set<T: Into<String>>(items: impl IntoIterator<Item = T>) -> BTreeSet<String> {
@@ -60,6 +60,19 @@ async fn the_routes_and_headers_of_the_readme_are_those_of_a_running_gateway() {
         assert_eq!(got, status, "{customer}");
         seen.extend(headers.keys().map(|name| name.as_str().to_owned()));
     }
+    // What the chain answers instead of an error, and what that answer says of itself.
+    let dear = body.replace("gpt-4o-mini", "gpt-4o");
+    for (customer, model, degraded) in
+        [("demo-cheaper", "gpt-4o-mini", "cheaper;cause=spend"), ("demo-handoff", "human-triage", "handoff;cause=spend")]
+    {
+        let headers = [("authorization", "Bearer demo"), ("x-customer-id", customer), ("x-request-class", "general")];
+        let (got, headers, _) = demo.post("/v1/chat/completions", &headers, &dear).await;
+        assert_eq!(
+            (got, &headers["x-tollgate-model"], &headers["x-tollgate-degraded"]),
+            (200, &model.parse().unwrap(), &degraded.parse().unwrap())
+        );
+        seen.extend(headers.keys().map(|name| name.as_str().to_owned()));
+    }
     let exact =
         rows.iter().filter(|row| row[0].starts_with("`x-tollgate") || row[0].starts_with("`r")).flat_map(|row| code(&row[0]));
     let exact: Vec<_> =
@@ -71,7 +84,7 @@ async fn the_routes_and_headers_of_the_readme_are_those_of_a_running_gateway() {
 
     // And the access log says of these calls only what the document explains.
     let fields = log_fields();
-    let lines = demo.access_log(4);
+    let lines = demo.access_log(6);
     for line in lines {
         for field in line
             .as_object()
@@ -105,6 +118,7 @@ fn every_metric_is_explained_with_its_kind_and_labels() {
     metrics.requests.get_or_create(&RequestLabels { api: "chat", status: 200, cause: "" }).inc();
     metrics.refusals.get_or_create(&RefusalLabels { scope: "user", limit: "rpm" }).inc();
     metrics.tokens.get_or_create(&TokenLabels { model: model(), kind: "input" }).inc();
+    metrics.degraded.get_or_create(&DegradedLabels { kind: "cheaper", cause: "spend" }).inc();
     metrics.spent.get_or_create(&ModelLabels { model: model() }).inc();
     metrics.upstream.get_or_create(&UpstreamLabels { upstream: model(), result: "ok" }).inc();
     metrics.estimated.get_or_create(&ModelLabels { model: model() }).inc();

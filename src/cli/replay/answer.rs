@@ -38,7 +38,8 @@ pub(super) async fn read_answer(
         let error = error::read(api.dialect(), head.status.as_u16(), &bytes);
         return Err(format!("{}: {}", head.status.as_u16(), error.message.unwrap_or_default()));
     }
-    let json: Value = serde_json::from_slice(&bytes).map_err(|_| "the answer is no JSON, or too long, or came too late".to_owned())?;
+    let json: Value =
+        serde_json::from_slice(&bytes).map_err(|_| "the answer is no JSON, or too long, or came too late".to_owned())?;
     let kind = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let options = MeterOptions { api, hide_usage_chunk: false, count: Arc::new(|_: &str| 0) };
     let (mut meter, mut passed) = (Meter::for_reply(options, kind), VecDeque::new());
@@ -58,12 +59,20 @@ fn text_of(json: &Value) -> String {
     }
     let parts = |list: &Value| -> String {
         let parts = list.as_array().into_iter().flatten();
-        let words = parts.filter_map(|part| part["text"].as_str().map(str::to_owned).or_else(|| Some(format!("[{}]", part["type"].as_str()?))));
+        let words = parts.filter_map(|part| {
+            part["text"].as_str().map(str::to_owned).or_else(|| Some(format!("[{}]", part["type"].as_str()?)))
+        });
         words.collect::<Vec<_>>().join(" ")
     };
     if json["output"].is_array() {
         let items = json["output"].as_array().into_iter().flatten();
-        let texts = items.map(|item| if item["content"].is_array() { parts(&item["content"]) } else { format!("[{}]", item["type"].as_str().unwrap_or("item")) });
+        let texts = items.map(|item| {
+            if item["content"].is_array() {
+                parts(&item["content"])
+            } else {
+                format!("[{}]", item["type"].as_str().unwrap_or("item"))
+            }
+        });
         return texts.collect::<Vec<_>>().join(" ");
     }
     if choice["message"]["tool_calls"].is_array() { "[tool call]".to_owned() } else { parts(&json["content"]) }
@@ -117,7 +126,10 @@ mod tests {
     fn the_question_and_the_answer_are_found_in_every_api() {
         for (body, right) in [
             (json!({ "messages": [{ "role": "system", "content": "s" }, { "role": "user", "content": "q" }] }), "q"),
-            (json!({ "messages": [{ "role": "user", "content": [{ "type": "text", "text": "a" }, { "type": "text", "text": "b" }] }] }), "a b"),
+            (
+                json!({ "messages": [{ "role": "user", "content": [{ "type": "text", "text": "a" }, { "type": "text", "text": "b" }] }] }),
+                "a b",
+            ),
             (json!({ "input": "q" }), "q"),
             (json!({ "input": [{ "role": "user", "content": "q" }] }), "q"),
             (json!({ "prompt": "q" }), "q"),
@@ -130,7 +142,10 @@ mod tests {
             (json!({ "choices": [{ "message": { "content": null, "tool_calls": [{}] } }] }), "[tool call]"),
             (json!({ "choices": [{ "text": "a" }] }), "a"),
             (json!({ "content": [{ "type": "text", "text": "a" }, { "type": "tool_use" }] }), "a [tool_use]"),
-            (json!({ "output": [{ "type": "reasoning" }, { "content": [{ "type": "output_text", "text": "a" }] }] }), "[reasoning] a"),
+            (
+                json!({ "output": [{ "type": "reasoning" }, { "content": [{ "type": "output_text", "text": "a" }] }] }),
+                "[reasoning] a",
+            ),
             (json!({}), ""),
         ] {
             assert_eq!(text_of(&reply), right, "{reply}");
