@@ -23,18 +23,26 @@ fn redis(server: &RedisServer) -> Stores {
     }
 }
 
-fn embedded(path: &Path) -> Stores {
-    Stores::embedded(path, Arc::new(SystemClock), LostHold::Charge).expect("it opens")
+/// Opens the directory as soon as the tasks of the gateway before have let go of it.
+async fn embedded(path: &Path) -> Stores {
+    let deadline = tokio::time::Instant::now() + DEADLINE;
+    loop {
+        match Stores::embedded(path, Arc::new(SystemClock), LostHold::Charge) {
+            Ok(stores) => return stores,
+            Err(error) => assert!(tokio::time::Instant::now() < deadline, "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await; // polling with a deadline
+    }
 }
 
 /// What a key was answered and a job that waits are both there after a restart.
-async fn survives_a_restart(open: impl Fn() -> Stores) {
+async fn survives_a_restart(open: impl AsyncFn() -> Stores) {
     let (body, stream) = (chat_body("m-big", ""), chat_body("m-big", r#","stream":true"#));
     let gate = Gate::new();
     let options = ProviderOptions { gate: Some(gate.clone()), ..ProviderOptions::default() };
     let more = "[server]\ngrace = \"0s\"\n[repeats]\njobs_at_once = 1\n";
 
-    let rig = Rig::over(more, options, open()).await;
+    let rig = Rig::over(more, options, open().await).await;
     let bed = rig.gateway().await;
     let keys: Vec<_> = [("k1", &body), ("k2", &stream)]
         .iter()
@@ -62,7 +70,7 @@ async fn survives_a_restart(open: impl Fn() -> Stores) {
 
     let gate = Gate::new();
     let options = ProviderOptions { gate: Some(gate.clone()), ..ProviderOptions::default() };
-    let rig = Rig::over(more, options, open()).await;
+    let rig = Rig::over(more, options, open().await).await;
     let bed = rig.gateway().await;
     for (key, body, first) in [("k1", &body, &first[0]), ("k2", &stream, &first[1])] {
         let again = Answer::to(keyed(&bed, "t", key, body)).await;
@@ -79,7 +87,7 @@ async fn survives_a_restart(open: impl Fn() -> Stores) {
     bed.stop().await;
     drop(rig);
 
-    let rig = Rig::over(more, ProviderOptions::default(), open()).await;
+    let rig = Rig::over(more, ProviderOptions::default(), open().await).await;
     let bed = rig.gateway().await;
     let before = bed.spent("open").await;
     for url in [&running, &waiting] {
@@ -95,13 +103,13 @@ async fn survives_a_restart(open: impl Fn() -> Stores) {
 #[tokio::test]
 async fn embedded_replies_and_jobs_survive_a_restart() {
     let directory = tempfile::tempdir().expect("a directory");
-    survives_a_restart(|| embedded(directory.path())).await;
+    survives_a_restart(async || embedded(directory.path()).await).await;
 }
 
 #[tokio::test]
 async fn replies_and_jobs_in_redis_survive_a_restart() {
     let server = RedisServer::start();
-    survives_a_restart(|| redis(&server)).await;
+    survives_a_restart(async || redis(&server)).await;
 }
 
 #[tokio::test]
