@@ -46,7 +46,8 @@ async fn serve(policy: Policy) -> Result<(), String> {
     let server = Server::bind(gateway).await.map_err(|error| error.to_string())?;
     let address = server.address().map_err(|error| error.to_string())?;
     crate::estimate::Estimator::warm_up();
-    tracing::info!(version = env!("CARGO_PKG_VERSION"), %address, "serving");
+    let admin = server.admin_address().map_err(|error| error.to_string())?.map(tracing::field::display);
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), %address, admin, "serving");
     server.serve(super::signal::stop()).await;
     tracing::info!("stopped");
     Ok(())

@@ -49,6 +49,8 @@ pub(super) fn message(rejection: &Rejection) -> Cow<'_, str> {
         Rejection::UnsupportedMediaType => "The Content-Type must be application/json.".into(),
         Rejection::NotFound { path } => format!("There is no route {}.", snippet(path, SNIPPET)).into(),
         Rejection::MethodNotAllowed { allow } => format!("The route does not take this method; it takes {allow}.").into(),
+        Rejection::TicketNotFound => "There is no such ticket of this customer, or not any more.".into(),
+        Rejection::TriageUnavailable => "How the ticket stands cannot be read at the moment. Try again in a moment.".into(),
         Rejection::ModelNotPriced { model } => {
             format!("The model \"{}\" is unknown or has no price here, so it cannot be used.", snippet(model, SNIPPET)).into()
         }

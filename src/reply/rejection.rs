@@ -85,6 +85,10 @@ pub enum Rejection {
         /// The methods it takes, as the `Allow` header lists them.
         allow: &'static str,
     },
+    /// No such ticket of this customer and app.
+    TicketNotFound,
+    /// The store does not say how a ticket stands.
+    TriageUnavailable,
     /// The model has no price.
     ModelNotPriced {
         /// The model asked for.

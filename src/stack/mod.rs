@@ -37,6 +37,7 @@ mod inspect;
 pub mod levels;
 mod observe;
 mod output;
+mod poll;
 pub mod router;
 mod slots;
 mod spend;
@@ -66,4 +67,14 @@ pub fn build(gateway: &Arc<Gateway>) -> Stack {
         .layer(admit::AdmitLayer(gateway.clone()))
         .layer(concurrency::ConcurrencyLayer(gateway.clone()));
     BoxCloneSyncService::new(layers.service(forward::Forward::new(gateway.clone())))
+}
+
+/// The way of a look at a ticket: known who asks, and nothing counted.
+#[must_use]
+pub fn build_status(gateway: &Arc<Gateway>) -> Stack {
+    let layers = ServiceBuilder::new()
+        .layer(observe::ObserveLayer)
+        .layer(authenticate::AuthenticateLayer)
+        .layer(identify::IdentifyLayer);
+    BoxCloneSyncService::new(layers.service(poll::Status::new(gateway.clone())))
 }

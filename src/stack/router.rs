@@ -31,6 +31,7 @@ pub struct Peer(pub SocketAddr);
 pub struct Routes {
     gateway: Arc<Gateway>,
     stack: Stack,
+    status: Stack,
     draining: Arc<AtomicBool>,
 }
 
@@ -44,8 +45,8 @@ impl Routes {
     /// The routes of a gateway.
     #[must_use]
     pub fn new(gateway: Arc<Gateway>) -> Self {
-        let stack = super::build(&gateway);
-        Self { gateway, stack, draining: Arc::default() }
+        let (stack, status) = (super::build(&gateway), super::build_status(&gateway));
+        Self { gateway, stack, status, draining: Arc::default() }
     }
 
     /// From now on readiness says no: the gateway is going away.
@@ -64,6 +65,7 @@ impl Routes {
             .route("/v1/messages/count_tokens", api(Api::CountTokens))
             .route("/v1/models", get(models).fallback(only_get))
             .route("/v1/models/{*id}", get(models).fallback(only_get))
+            .route("/v1/triage/{id}", get(triage).fallback(only_get))
             .route("/healthz", get(healthz))
             .route("/readyz", get(readyz))
             .route("/metrics", get(metrics))
@@ -84,7 +86,8 @@ impl Routes {
             policy: self.gateway.policy.load_full(),
             record: Arc::new(Record::new(id, api, self.gateway.metrics.clone())),
         };
-        match self.stack.oneshot(arrived).await {
+        let stack = if matches!(api, Api::Triage(_)) { self.status } else { self.stack };
+        match stack.oneshot(arrived).await {
             Ok(reply) => reply,
             Err(never) => match never {},
         }
@@ -115,6 +118,12 @@ async fn models(State(routes): State<Routes>, request: Request) -> Response {
     }
     let anthropic = request.headers().contains_key("anthropic-version");
     routes.serve(if anthropic { Api::AnthropicModels } else { Api::Models }, request).await
+}
+
+async fn triage(State(routes): State<Routes>, request: Request) -> Response {
+    let anthropic = request.headers().contains_key("anthropic-version");
+    let dialect = if anthropic { Dialect::Anthropic } else { Dialect::OpenAi };
+    routes.serve(Api::Triage(dialect), request).await
 }
 
 /// Whether a path holds segments that a URL parser resolves (`..`, also in its encoded spellings): behind the one route whose end is free

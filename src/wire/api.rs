@@ -19,6 +19,8 @@ pub enum Api {
     Models,
     /// The same paths called with an `anthropic-version` header
     AnthropicModels,
+    /// `GET /v1/triage/{id}`: the gateway's own, refused in the caller's format and never forwarded
+    Triage(Dialect),
 }
 
 /// Whose formats (errors, streams, headers) a route or an upstream speaks.
@@ -38,6 +40,7 @@ impl Api {
         match self {
             Self::Chat | Self::Responses | Self::Completions | Self::Embeddings | Self::Models => Dialect::OpenAi,
             Self::Messages | Self::CountTokens | Self::AnthropicModels => Dialect::Anthropic,
+            Self::Triage(dialect) => dialect,
         }
     }
 
@@ -53,19 +56,20 @@ impl Api {
             Self::CountTokens => "count_tokens",
             Self::Models => "models",
             Self::AnthropicModels => "anthropic_models",
+            Self::Triage(_) => "triage",
         }
     }
 
     /// Whether a request costs a message and a request, but no tokens and no money.
     #[must_use]
     pub const fn is_free(self) -> bool {
-        matches!(self, Self::CountTokens | Self::Models | Self::AnthropicModels)
+        matches!(self, Self::CountTokens | Self::Models | Self::AnthropicModels | Self::Triage(_))
     }
 
     /// Whether the route takes a JSON body.
     #[must_use]
     pub const fn has_body(self) -> bool {
-        !matches!(self, Self::Models | Self::AnthropicModels)
+        !matches!(self, Self::Models | Self::AnthropicModels | Self::Triage(_))
     }
 
     /// Whether the model produces output tokens.

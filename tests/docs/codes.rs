@@ -48,6 +48,8 @@ fn rejections() -> Vec<Rejection> {
         Rejection::UnsupportedEncoding,
         Rejection::UnsupportedMediaType,
         Rejection::NotFound { path: "/".into() },
+        Rejection::TicketNotFound,
+        Rejection::TriageUnavailable,
         Rejection::MethodNotAllowed { allow: "GET" },
         Rejection::ModelNotPriced { model: "m".into() },
         Rejection::ModelNotAllowed { model: "m".into() },
@@ -85,6 +87,8 @@ fn listed(rejection: &Rejection) {
         | Rejection::UnsupportedEncoding
         | Rejection::UnsupportedMediaType
         | Rejection::NotFound { .. }
+        | Rejection::TicketNotFound
+        | Rejection::TriageUnavailable
         | Rejection::MethodNotAllowed { .. }
         | Rejection::ModelNotPriced { .. }
         | Rejection::ModelNotAllowed { .. }

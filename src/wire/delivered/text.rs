@@ -12,7 +12,7 @@ pub(crate) fn append_text(api: Api, json: &str, text: &mut String) {
         Api::Chat | Api::Completions => chat(json, text),
         Api::Responses => responses(json, text),
         Api::Messages => messages(json, text),
-        Api::Embeddings | Api::CountTokens | Api::Models | Api::AnthropicModels => {}
+        Api::Embeddings | Api::CountTokens | Api::Models | Api::AnthropicModels | Api::Triage(_) => {}
     }
 }
 
