@@ -159,19 +159,13 @@ mod tests {
             (&[("authorization", "Basic 0123456789abcdef0123")], Err(Fault::Unauthorized)),
             (&[("authorization", "Bearer ")], Err(Fault::Unauthorized)),
             (&[("authorization", "Bear")], Err(Fault::Unauthorized)),
-            (
-                &[("authorization", "Bearer 0123456789abcdef0123"), ("authorization", "Bearer x")],
-                Err(Fault::Unauthorized),
-            ),
+            (&[("authorization", "Bearer 0123456789abcdef0123"), ("authorization", "Bearer x")], Err(Fault::Unauthorized)),
             (&[("host", "localhost")], Err(Fault::Unauthorized)),
             (
                 &[("authorization", "Bearer 0123456789abcdef0123"), ("host", "a.example"), ("origin", "https://b.example")],
                 Err(Fault::OriginNotAllowed),
             ),
-            (
-                &[("authorization", "Bearer 0123456789abcdef0123"), ("host", "a.example"), ("origin", "https://a.example")],
-                Ok(()),
-            ),
+            (&[("authorization", "Bearer 0123456789abcdef0123"), ("host", "a.example"), ("origin", "https://a.example")], Ok(())),
         ] {
             assert_eq!(guard.admits(&request(headers)), right, "{headers:?}");
         }

@@ -45,7 +45,8 @@ struct Said {
 /// A name that can be logged and shown: no line ends, nothing that turns a terminal or the direction of text.
 fn agent(name: &str) -> Result<&str, Fault> {
     input::text("agent", name, LONGEST_AGENT)?;
-    let odd = |c: char| c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let odd =
+        |c: char| c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     if name.contains(odd) {
         return Err(Fault::InvalidRequest("`agent` may not hold control characters.".to_owned()));
     }
@@ -72,12 +73,11 @@ async fn list(State(shared): State<Shared>, request: Request) -> Result<Response
     };
     let after = match after.as_deref() {
         None => None,
-        Some(text) => Some(cursor(text).ok_or_else(|| {
-            Fault::InvalidRequest("`after` is what `next` of the page before said.".to_owned())
-        })?),
+        Some(text) => Some(
+            cursor(text).ok_or_else(|| Fault::InvalidRequest("`after` is what `next` of the page before said.".to_owned()))?,
+        ),
     };
-    let query =
-        Query { standing, queue: queue.map(Into::into), customer: customer.map(Into::into), limit, after };
+    let query = Query { standing, queue: queue.map(Into::into), customer: customer.map(Into::into), limit, after };
     let desk = &shared.gateway.triage;
     let listing = desk.list(&query).await?;
     let now = desk.now();

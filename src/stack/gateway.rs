@@ -8,6 +8,7 @@ use crate::config::Policy;
 use crate::config::policy::Concurrency;
 use crate::domain::{Boundaries, Clock, Period, ReservationId, Timestamp, Zone};
 use crate::estimate::Estimator;
+use crate::records::Records;
 use crate::store::ceilings::Ceilings;
 use crate::store::documents::Documents;
 use crate::store::leases::Keeper;
@@ -37,6 +38,8 @@ pub struct Gateway {
     pub documents: Arc<dyn Documents>,
     /// Those who wait for a person.
     pub triage: Desk,
+    /// What is kept of each request.
+    pub records: Arc<Records>,
     /// The queue of settlements.
     pub settler: Settler,
     /// How long a hold stands without being renewed.
@@ -95,6 +98,7 @@ impl Gateway {
             _levels: LevelKeeper::start(levels.clone(), move || in_force.load().levels.clone()),
             levels,
             triage,
+            records: Arc::new(Records::start(documents.clone(), metrics.clone())),
             _keeper: Keeper::start(&ledger, settler.running(), lease),
             settler,
             lease,

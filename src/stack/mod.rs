@@ -72,9 +72,7 @@ pub fn build(gateway: &Arc<Gateway>) -> Stack {
 /// The way of a look at a ticket: known who asks, and nothing counted.
 #[must_use]
 pub fn build_status(gateway: &Arc<Gateway>) -> Stack {
-    let layers = ServiceBuilder::new()
-        .layer(observe::ObserveLayer)
-        .layer(authenticate::AuthenticateLayer)
-        .layer(identify::IdentifyLayer);
+    let layers =
+        ServiceBuilder::new().layer(observe::ObserveLayer).layer(authenticate::AuthenticateLayer).layer(identify::IdentifyLayer);
     BoxCloneSyncService::new(layers.service(poll::Status::new(gateway.clone())))
 }

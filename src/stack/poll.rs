@@ -45,13 +45,8 @@ impl Status {
     }
 
     async fn look(&self, who: Who) -> Result<Reply, Rejection> {
-        let id: TicketId = who
-            .head
-            .uri
-            .path()
-            .strip_prefix(PREFIX)
-            .and_then(|id| id.parse().ok())
-            .ok_or(Rejection::TicketNotFound)?;
+        let id: TicketId =
+            who.head.uri.path().strip_prefix(PREFIX).and_then(|id| id.parse().ok()).ok_or(Rejection::TicketNotFound)?;
         let _place = self.places.try_acquire().map_err(|_| Rejection::Overloaded { retry_in: CROWDED })?;
         let status = self.gateway.triage.status(id, &who.customer.id, &who.app.name);
         let (view, standing) = match timeout(PATIENCE, status).await {

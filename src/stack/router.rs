@@ -77,15 +77,10 @@ impl Routes {
         let (head, body) = request.into_parts();
         let peer = head.extensions.get::<Peer>().map_or_else(|| [127, 0, 0, 1].into(), |peer| peer.0.ip());
         let id = RequestId::new(fastrand::u128(..));
-        let arrived = Arrived {
-            api,
-            head,
-            body,
-            peer,
-            at: self.gateway.clock.now(),
-            policy: self.gateway.policy.load_full(),
-            record: Arc::new(Record::new(id, api, self.gateway.metrics.clone())),
-        };
+        let (at, policy) = (self.gateway.clock.now(), self.gateway.policy.load_full());
+        let (record, keep) = (Record::new(id, api, self.gateway.metrics.clone()), policy.records.keep);
+        let arrived =
+            Arrived { api, head, body, peer, at, policy, record: Arc::new(record.kept(self.gateway.records.clone(), at, keep)) };
         let stack = if matches!(api, Api::Triage(_)) { self.status } else { self.stack };
         match stack.oneshot(arrived).await {
             Ok(reply) => reply,

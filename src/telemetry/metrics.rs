@@ -42,6 +42,8 @@ pub struct Metrics {
     pub queued: Gauge,
     /// Settlements not yet in the store.
     pub unsettled: Gauge,
+    /// Records of requests that were not kept.
+    pub records_dropped: Counter,
     /// The store's outages.
     pub outage: OutageMetrics,
     /// The triage queue, and webhooks.
@@ -115,6 +117,7 @@ impl Default for Metrics {
             in_flight: Gauge::default(),
             queued: Gauge::default(),
             unsettled: Gauge::default(),
+            records_dropped: Counter::default(),
             levels: Family::default(),
             ceiling_used: Family::default(),
             outage: OutageMetrics::default(),
@@ -134,6 +137,7 @@ impl Default for Metrics {
         r.register("store_calls", "Store calls by operation and result", metrics.store_calls.clone());
         r.register("in_flight", "Requests being served", metrics.in_flight.clone());
         r.register("queued", "Requests waiting for a slot", metrics.queued.clone());
+        r.register("records_dropped", "Records of requests that were not kept", metrics.records_dropped.clone());
         r.register("unsettled", "Reservations not yet settled in the store", metrics.unsettled.clone());
         r.register("estimate_factor_permille", "Learned factor of the token estimate, by model", metrics.factor.clone());
         r.register("level", "How much is given up, 0 to 3, by pool", metrics.levels.clone());

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use tollgate::domain::{Clock, Timestamp};
 use tollgate::store::StoreError;
+use tollgate::store::Stores;
 use tollgate::store::documents::embedded::EmbeddedDocuments;
 use tollgate::store::documents::{Expected, Written};
 use tollgate::store::embedded::{LostHold, audit};
-use tollgate::store::Stores;
 
 fn open(directory: &Path) -> Result<EmbeddedDocuments, StoreError> {
     EmbeddedDocuments::open(directory, Arc::new(Stands))

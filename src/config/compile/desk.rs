@@ -50,10 +50,18 @@ pub fn triage(c: &mut Compiler<'_>, file: &File) -> Triage {
 fn webhook(c: &mut Compiler<'_>, written: &file::Webhook) -> Option<Webhook> {
     let file::Webhook { place, url, secret, timeout, attempts } = written;
     if let Some(at) = attempts.as_ref().filter(|at| !(1..=MOST_ATTEMPTS).contains(&at.value)) {
-        c.findings.problem(&at.place, format!("{} is out of range", at.value), format!("write a number from 1 to {MOST_ATTEMPTS}"));
+        c.findings.problem(
+            &at.place,
+            format!("{} is out of range", at.value),
+            format!("write a number from 1 to {MOST_ATTEMPTS}"),
+        );
     }
     if secret.is_none() {
-        c.findings.warn(place, "has no secret, so its receiver cannot tell our news from anybody's", "write secret = { env = \"NAME\" }");
+        c.findings.warn(
+            place,
+            "has no secret, so its receiver cannot tell our news from anybody's",
+            "write secret = { env = \"NAME\" }",
+        );
     }
     let key = secret.as_ref().and_then(|at| {
         let secret = at.fetch(c.env, &mut c.findings)?;
