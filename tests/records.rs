@@ -31,7 +31,7 @@ async fn a_request_that_was_served_is_found_by_both_ids_with_what_it_cost() {
     let Entry { customer, user, plan, class, model, served_model, priority, .. } = &entry;
     let words = [customer, user, plan, class, model, served_model].map(|word| word.as_deref().unwrap_or_default());
     assert_eq!(words, ["t", "u1", "case", "faq", "m-big", "m-big"]);
-    assert_eq!((&**priority, entry.status, entry.level, entry.attempts, &*entry.ending), ("live", 200, 0, 1, "complete"));
+    assert_eq!((&**priority, entry.status, entry.pool_level, entry.attempts, &*entry.ending), ("live", 200, None, 1, "complete"));
     assert_eq!((entry.degraded.as_deref(), entry.cause.as_deref(), entry.refused_limit.as_deref()), (None, None, None));
     let usage = bed.provider.log()[0].usage.clone().expect("it says");
     assert_eq!((entry.input_tokens, entry.output_tokens), (Some(usage.input()), Some(usage.total_output())));

@@ -414,6 +414,10 @@ pub struct Concurrency {
     pub queue_per_customer: usize,
     /// How long a request may wait for a slot.
     pub max_wait: Duration,
+    /// Calls that go on without their client, this process.
+    pub orphans: usize,
+    /// Those of one customer.
+    pub orphans_per_customer: usize,
 }
 
 /// A string that never shows in logs or errors.

@@ -1,7 +1,8 @@
 //! The record of one request, as it is kept and shown: the fields of the access log under the same names, and when it began.
 
 use crate::domain::{CustomerId, Timestamp, UserId};
-use crate::telemetry::record::{Ended, Facts, micros};
+use crate::degrade::Degraded;
+use crate::telemetry::record::{Ended, Facts, micros, words};
 use crate::wire::Usage;
 use serde::{Deserialize, Serialize};
 
@@ -36,9 +37,17 @@ pub struct Entry {
     /// The model that answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub served_model: Option<String>,
-    pub level: u8,
+    /// The fallback, where it was asked instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallback_model: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool_level: Option<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub degraded: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub degraded_cause: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ticket: Option<String>,
     pub stream: bool,
     pub status: u16,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,12 +91,14 @@ impl Entry {
             class,
             model,
             model_is_known: _,
+            fallback_model,
             served_model,
             stream,
             estimated_input,
             output_cap,
-            level,
             degraded,
+            pool_level,
+            ticket,
             usage,
             usage_estimated,
             cost,
@@ -115,8 +126,11 @@ impl Entry {
             class: class.as_deref().map(cut),
             model: model.as_deref().map(cut),
             served_model: served_model.as_deref().map(cut),
-            level: *level,
-            degraded: degraded.map(str::to_owned),
+            fallback_model: fallback_model.as_deref().map(cut),
+            pool_level: *pool_level,
+            degraded: words(degraded, Degraded::kind),
+            degraded_cause: words(degraded, Degraded::cause),
+            ticket: ticket.as_deref().map(cut),
             stream: *stream,
             status: *status,
             cause: cause.map(str::to_owned),

@@ -1,4 +1,5 @@
 use super::*;
+use crate::degrade::Degraded;
 use crate::domain::{CustomerId, NanoUsd, RequestId, Timestamp};
 use crate::store::documents::memory::MemoryDocuments;
 use crate::store::documents::{Document, Listed, Page, Write, Written};
@@ -80,8 +81,9 @@ async fn a_record_is_found_by_our_id_and_by_the_providers_with_everything_that_w
         facts.customer = Some(CustomerId::from_trusted("acme"));
         facts.model = Some("m-big".into());
         facts.served_model = Some("m-small".to_owned());
-        facts.level = 2;
-        facts.degraded = Some("short");
+        facts.pool_level = Some(2);
+        facts.degraded = vec![Degraded::Short];
+        facts.ticket = Some("tkt_1".into());
         facts.usage = Some(Usage { uncached_input: 7, cache_read: 3, output: 5, ..Usage::default() });
         facts.cost = NanoUsd::new(8_999_999_999_999_999);
         facts.status = 200;
@@ -104,8 +106,10 @@ async fn a_record_is_found_by_our_id_and_by_the_providers_with_everything_that_w
         priority: "live".into(),
         model: Some("m-big".into()),
         served_model: Some("m-small".into()),
-        level: 2,
+        pool_level: Some(2),
         degraded: Some("short".into()),
+        degraded_cause: Some("level".into()),
+        ticket: Some("tkt_1".into()),
         status: 200,
         refused_scope: Some("customer".into()),
         refused_limit: Some("rpm".into()),

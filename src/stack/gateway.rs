@@ -3,6 +3,7 @@
 use super::empty::EmptyBuckets;
 use super::expected::Expected;
 use super::levels::{LevelKeeper, Levels};
+use super::pauses::{Pauses, RealPauses};
 use super::slots::Slots;
 use crate::config::Policy;
 use crate::config::policy::Concurrency;
@@ -16,7 +17,7 @@ use crate::store::settler::Settler;
 use crate::store::{Ledger, Stores};
 use crate::telemetry::Metrics;
 use crate::triage::Desk;
-use crate::upstream::{Client, Tasks};
+use crate::upstream::{Breakers, Client, Orphans, Tasks};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -56,8 +57,14 @@ pub struct Gateway {
     pub clock: Arc<dyn Clock>,
     /// Counters.
     pub metrics: Arc<Metrics>,
-    /// Work that outlives its request: replies read to their end after the client left. SIGTERM waits for it.
+    /// Work that outlives its request. SIGTERM waits for it.
     pub tasks: Tasks,
+    /// Replies read to their end after the client left, so many at most.
+    pub orphans: Orphans,
+    /// Which upstreams are well.
+    pub breakers: Breakers,
+    /// Waits between attempts.
+    pub pauses: Box<dyn Pauses>,
     /// Customers just seen empty.
     pub empty: EmptyBuckets,
     /// Bounds the prompts counted off the async threads.
@@ -82,14 +89,27 @@ impl Gateway {
     /// # Errors
     /// When the HTTP client cannot be built.
     pub fn new(policy: Policy, stores: Stores, clock: Arc<dyn Clock>) -> Result<Arc<Self>, crate::upstream::ClientError> {
+        Self::paced(policy, stores, clock, Box::new(RealPauses))
+    }
+
+    /// As [`Gateway::new`], with other waits between attempts than real ones.
+    ///
+    /// # Errors
+    /// When the HTTP client cannot be built.
+    pub fn paced(
+        policy: Policy,
+        stores: Stores,
+        clock: Arc<dyn Clock>,
+        pauses: Box<dyn Pauses>,
+    ) -> Result<Arc<Self>, crate::upstream::ClientError> {
         let Stores { ledger, documents } = stores;
         let client = Client::new(&policy)?;
-        let Concurrency { slots, queue, queue_per_customer, .. } = policy.concurrency;
+        let Concurrency { slots, queue, queue_per_customer, orphans, orphans_per_customer, .. } = policy.concurrency;
         let places = slots + queue + SPARE_SETTLEMENTS;
         let lease = policy.store.lease();
         let ceilings = Arc::new(Ceilings::new(clock.clone()));
         let settler = Settler::start(ledger.clone(), places).telling(ceilings.clone());
-        let metrics = Arc::<Metrics>::default();
+        let (metrics, tasks) = (Arc::<Metrics>::default(), Tasks::default());
         let triage = Desk::start(documents.clone(), &policy.triage, clock.clone(), metrics.clone())?;
         let levels = Arc::new(Levels::new(ceilings, documents.clone(), clock.clone()));
         let policy = Arc::new(ArcSwap::from_pointee(policy));
@@ -107,14 +127,17 @@ impl Gateway {
             client,
             slots: Slots::new(slots, queue, queue_per_customer),
             calendar: Mutex::new(Calendar::new(policy.load().zone.clone(), clock.now())),
-            policy,
             ledger,
             documents,
+            orphans: Orphans::new(tasks.clone(), orphans, orphans_per_customer),
+            breakers: Breakers::new(clock.clone(), metrics.clone()),
+            pauses,
             clock,
             metrics,
-            tasks: Tasks::default(),
+            tasks,
             empty: EmptyBuckets::default(),
             long_counts: Arc::new(Semaphore::new(LONG_COUNTS)),
+            policy,
         }))
     }
 

@@ -7,6 +7,7 @@ use super::call::{Call, Rejected};
 use super::gateway::Gateway;
 use super::token_rate;
 use crate::config::policy::Levels;
+use crate::degrade::Degraded;
 use crate::domain::Priority;
 use crate::reply::Rejection;
 
@@ -23,7 +24,7 @@ pub fn apply(call: &mut Call, gateway: &Gateway) -> Result<(), Box<Rejected>> {
     let Some(owner) = token_rate::ceiling_owner(call) else { return Ok(()) };
     call.level = gateway.levels.level(&owner);
     let level = call.level;
-    call.who.record.note(|facts| facts.level = level);
+    call.who.record.note(|facts| facts.pool_level = Some(level));
     if level >= 1 && call.who.priority == Priority::Background {
         return Err(Rejection::BackgroundPaused { retry_in: PAUSED_FOR }.into());
     }
@@ -57,7 +58,7 @@ fn shorten(call: &mut Call, levels: &Levels, gateway: &Gateway) {
     }
     let cap = call.output.cap;
     call.who.record.note(|facts| {
-        facts.degraded = Some("short");
+        facts.degraded.push(Degraded::Short);
         facts.output_cap = cap;
     });
 }

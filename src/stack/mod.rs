@@ -8,11 +8,11 @@
 //!    4 customer_rate   claims the message bucket; refuses who was just seen empty
 //!    5 inspect         -> Call: body read, model and price known, prompt counted, output bounded
 //!    6 repeat          (its place; not built yet)
-//!    7 degrade         (its place; not built yet)
+//!    7 degrade         on a refusal walks the plan's chain: waits, asks the fallback model, hands off
 //!    8 token_rate      claims RPM, TPM and the provider ceiling
 //!    9 spend           claims dollars and quotas
 //!   10 admit           commits all claims in one store call; waits for the start time
-//!   11 retry           (its place; not built yet)
+//!   11 retry           tries again what failed before anything was delivered
 //!   12 concurrency     a slot, held to the end of the reply body
 //!   13 forward         calls the provider; the reply body settles the call
 //! ```
@@ -22,22 +22,30 @@
 
 mod account;
 mod admit;
+mod answer;
+mod attempt;
 mod authenticate;
 mod body;
 pub mod call;
 mod concurrency;
 mod customer_rate;
+mod degrade;
 mod empty;
 mod expected;
+mod failed;
+mod fallback;
 mod forward;
 pub mod gateway;
 mod give_up;
+mod handoff;
 mod identify;
 mod inspect;
 pub mod levels;
 mod observe;
 mod output;
+pub mod pauses;
 mod poll;
+mod retry;
 pub mod router;
 mod slots;
 mod spend;
@@ -62,9 +70,11 @@ pub fn build(gateway: &Arc<Gateway>) -> Stack {
         .layer(identify::IdentifyLayer)
         .layer(customer_rate::CustomerRateLayer(gateway.clone()))
         .layer(inspect::InspectLayer(gateway.clone()))
+        .layer(degrade::DegradeLayer(gateway.clone()))
         .layer(token_rate::TokenRateLayer)
         .layer(spend::SpendLayer(gateway.clone()))
         .layer(admit::AdmitLayer(gateway.clone()))
+        .layer(retry::RetryLayer(gateway.clone()))
         .layer(concurrency::ConcurrencyLayer(gateway.clone()));
     BoxCloneSyncService::new(layers.service(forward::Forward::new(gateway.clone())))
 }

@@ -84,7 +84,11 @@ fn answer(record: &Record, rejected: &Rejected) -> Reply {
         request_id: record.id,
         standing: rejected.standing.as_ref(),
     };
-    reply::reject(&rejected.rejection, &context)
+    let mut reply = reply::reject(&rejected.rejection, &context);
+    if rejected.retried {
+        reply::advise_against_retry(reply.headers_mut());
+    }
+    reply
 }
 
 /// The limit that refused, for log and metrics.

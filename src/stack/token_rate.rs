@@ -98,7 +98,7 @@ pub fn ceiling_owner(call: &Call) -> Option<Arc<str>> {
 }
 
 /// The provider's own account limits, and the part of them that the request's priority may use, counted as the provider counts.
-fn ceiling(claims: &mut Vec<Claim>, call: &Call) {
+pub(super) fn ceiling(claims: &mut Vec<Claim>, call: &Call) {
     let (Some(pool), Some(owner)) = (&call.target.pool, ceiling_owner(call)) else { return };
     let priority = call.who.priority;
     let halved = call.level >= 1 && priority == Priority::Internal;

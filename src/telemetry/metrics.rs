@@ -20,12 +20,20 @@ pub struct Metrics {
     pub requests: Family<RequestLabels, Counter>,
     /// Refusals by limit and scope.
     pub refusals: Family<RefusalLabels, Counter>,
+    /// Answers for which something was given up.
+    pub degraded: Family<DegradedLabels, Counter>,
     /// Tokens by model and direction.
     pub tokens: Family<TokenLabels, Counter>,
     /// What was booked, by model, in nano-dollars.
     pub spent: Family<ModelLabels, Counter>,
     /// Calls to providers by upstream and result.
     pub upstream: Family<UpstreamLabels, Counter>,
+    /// Further attempts by upstream and what went wrong before.
+    pub retries: Family<RetryLabels, Counter>,
+    /// Failed calls that were not tried again, by reason.
+    pub retries_ended: Family<ReasonLabels, Counter>,
+    /// Breakers of upstreams: 0 closed, 1 probing, 2 open.
+    pub breaker: Family<UpstreamNameLabels, Gauge>,
     /// Replies booked by our own count because the provider gave no usage.
     pub estimated: Family<ModelLabels, Counter>,
     /// Oddities of providers' usage numbers.
@@ -80,12 +88,20 @@ labels! {
     RequestLabels { api: &'static str, status: u16, cause: &'static str }
     /// Labels of [`Metrics::refusals`].
     RefusalLabels { scope: &'static str, limit: &'static str }
+    /// Labels of [`Metrics::degraded`].
+    DegradedLabels { kind: &'static str, cause: &'static str }
     /// Labels of [`Metrics::tokens`].
     TokenLabels { model: Name, kind: &'static str }
     /// One model.
     ModelLabels { model: Name }
     /// Labels of [`Metrics::upstream`].
     UpstreamLabels { upstream: Name, result: &'static str }
+    /// Labels of [`Metrics::retries`].
+    RetryLabels { upstream: Name, cause: &'static str }
+    /// One reason.
+    ReasonLabels { reason: &'static str }
+    /// One upstream.
+    UpstreamNameLabels { upstream: Name }
     /// Labels of [`Metrics::anomalies`].
     AnomalyLabels { kind: &'static str }
     /// One pool.
@@ -106,9 +122,13 @@ impl Default for Metrics {
             registry: Registry::with_prefix("tollgate"),
             requests: Family::default(),
             refusals: Family::default(),
+            degraded: Family::default(),
             tokens: Family::default(),
             spent: Family::default(),
             upstream: Family::default(),
+            retries: Family::default(),
+            retries_ended: Family::default(),
+            breaker: Family::default(),
             estimated: Family::default(),
             anomalies: Family::default(),
             duration: Family::new_with_constructor(seconds),
@@ -127,9 +147,13 @@ impl Default for Metrics {
         let r = &mut metrics.registry;
         r.register("requests", "Requests by route, status and cause of refusal", metrics.requests.clone());
         r.register("refusals", "Refusals by limit and scope", metrics.refusals.clone());
+        r.register("degraded", "Answers for which something was given up, by kind and cause", metrics.degraded.clone());
         r.register("tokens", "Tokens booked, by model and kind", metrics.tokens.clone());
         r.register("spent_nano_usd", "Nano-dollars booked, by model", metrics.spent.clone());
         r.register("upstream_calls", "Calls to providers by result", metrics.upstream.clone());
+        r.register("retries", "Further attempts at a provider, by what went wrong before", metrics.retries.clone());
+        r.register("retries_ended", "Failed calls that were not tried again, by reason", metrics.retries_ended.clone());
+        r.register("breaker_state", "Breaker of an upstream: 0 closed, 1 probing, 2 open", metrics.breaker.clone());
         r.register("estimated_usage", "Replies booked by our own count, by model", metrics.estimated.clone());
         r.register("usage_anomalies", "Usage numbers that were missing, shrank or made no sense", metrics.anomalies.clone());
         r.register_with_unit("request_duration", "Whole requests", Unit::Seconds, metrics.duration.clone());

@@ -4,8 +4,9 @@
 //! has left. So the line always tells what was booked.
 
 use super::Metrics;
-use super::metrics::{ApiLabels, ModelLabels, Name, RefusalLabels, RequestLabels, TokenLabels};
+use super::metrics::{ApiLabels, DegradedLabels, ModelLabels, Name, RefusalLabels, RequestLabels, TokenLabels};
 use crate::config::policy::Plan;
+use crate::degrade::Degraded;
 use crate::domain::{CustomerId, NanoUsd, Priority, RequestId, Timestamp, UserId};
 use crate::wire::{Api, Usage};
 use parking_lot::Mutex;
@@ -93,18 +94,22 @@ pub struct Facts {
     pub model: Option<Arc<str>>,
     /// Whether the model has a price, so that its name may be a metric label.
     pub model_is_known: bool,
+    /// The fallback, where it was asked instead.
+    pub fallback_model: Option<Arc<str>>,
     pub served_model: Option<String>,
     pub stream: bool,
     pub estimated_input: u64,
     pub output_cap: u64,
-    /// How much was being given up in the pool, 0 to 3.
-    pub level: u8,
-    /// What was answered instead of what was asked, if anything.
-    pub degraded: Option<&'static str>,
     pub usage: Option<Usage>,
     /// Whether the usage is our own count.
     pub usage_estimated: bool,
     pub cost: NanoUsd,
+    /// What was given up for the answer.
+    pub degraded: Vec<Degraded>,
+    /// How much was being given up in the model's pool, 0 to 3; `None` for a model in no pool.
+    pub pool_level: Option<u8>,
+    /// The ticket under which a person takes over.
+    pub ticket: Option<Box<str>>,
     /// Low-cardinality cause of a refusal or failure.
     pub cause: Option<&'static str>,
     /// The limit that refused: scope and name.
@@ -172,16 +177,19 @@ impl Drop for Record {
             priority = facts.priority.as_str(),
             class = facts.class.as_deref(),
             model = facts.model.as_deref(),
+            fallback_model = facts.fallback_model.as_deref(),
             served_model = facts.served_model.as_deref(),
             stream = facts.stream,
             status = facts.status,
             cause = facts.cause,
             refused_scope = facts.refused_by.map(|(scope, _)| scope),
             refused_limit = facts.refused_by.map(|(_, limit)| limit),
+            degraded = words(&facts.degraded, Degraded::kind).as_deref(),
+            degraded_cause = words(&facts.degraded, Degraded::cause).as_deref(),
+            pool_level = facts.pool_level,
+            ticket = facts.ticket.as_deref(),
             estimated_input_tokens = facts.estimated_input,
             output_cap = facts.output_cap,
-            level = facts.level,
-            degraded = facts.degraded,
             input_tokens = usage.map(Usage::input),
             cached_tokens = usage.map(|usage| usage.cache_read),
             output_tokens = usage.map(Usage::total_output),
@@ -212,8 +220,11 @@ fn count(api: Api, facts: &Facts, took: Duration, metrics: &Metrics) {
     if let Some((scope, limit)) = facts.refused_by {
         metrics.refusals.get_or_create(&RefusalLabels { scope, limit }).inc();
     }
+    for degraded in &facts.degraded {
+        metrics.degraded.get_or_create(&DegradedLabels { kind: degraded.kind(), cause: degraded.cause() }).inc();
+    }
     let Some(usage) = &facts.usage else { return };
-    let known = facts.model.as_ref().filter(|_| facts.model_is_known);
+    let known = facts.fallback_model.as_ref().or(facts.model.as_ref()).filter(|_| facts.model_is_known);
     let model = Name(known.cloned().unwrap_or_else(|| "other".into()));
     for (kind, tokens) in [("input", usage.input()), ("cached_input", usage.cache_read), ("output", usage.total_output())] {
         metrics.tokens.get_or_create(&TokenLabels { model: model.clone(), kind }).inc_by(tokens);
@@ -222,6 +233,12 @@ fn count(api: Api, facts: &Facts, took: Duration, metrics: &Metrics) {
     if facts.usage_estimated {
         metrics.estimated.get_or_create(&ModelLabels { model }).inc();
     }
+}
+
+/// One word for each thing given up, comma between them; `None` for nothing.
+pub(crate) fn words(degraded: &[Degraded], word: impl Fn(Degraded) -> &'static str) -> Option<String> {
+    let words: Vec<_> = degraded.iter().map(|degraded| word(*degraded)).collect();
+    (!words.is_empty()).then(|| words.join(","))
 }
 
 /// Whole microseconds.

@@ -16,7 +16,7 @@ use super::choice::AuthMode;
 use super::env::Env;
 use super::file::File;
 use super::node;
-use super::policy::{Class, Classes, Handoff, Policy, Records, Repeats, Retry, Unpriced};
+use super::policy::{Class, Classes, Handoff, Policy, Records, Repeats, Unpriced};
 use super::prices;
 use super::problem::{Findings, Place, Problem, Source, Warning};
 use super::read::{Known as _, Read as _};
@@ -108,8 +108,8 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
     let store = server::store(c, file);
     let upstreams = upstreams::Upstreams::compile(c, &shipped.upstreams.unwrap_or_default(), file, mode);
     let shares = server::shares(c, file);
-    let wait_budget = server::wait_budget(c, file);
-    let pools = pools::pools(c, file, &upstreams, &shares, wait_budget);
+    let retry = server::retry(c, file);
+    let pools = pools::pools(c, file, &upstreams, &shares, retry.wait_budget);
     let unpriced = file.pricing.as_ref().and_then(|pricing| pricing.unpriced).unwrap_or(Unpriced::Refuse);
     let prices = prices::table(file, &mut c.findings);
     let around = fallbacks::Around { file, pools: &pools, prices: &prices, unpriced, mode };
@@ -145,7 +145,7 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
         notice_percent,
         unpriced,
         unbounded: server::unbounded(file),
-        retry: Retry { wait_budget, ..Retry::default() },
+        retry,
         classes: classes(file),
         levels: levels::levels(c, file),
         handoff: handoff(c, file),

@@ -176,6 +176,20 @@ table! {
         max: At<u64>,
         /// How long a live request may wait, all waits together.
         wait_budget: Wait,
+        /// When an upstream that fails is left alone.
+        breaker: Breaker,
+    }
+
+    /// `[retry.breaker]`
+    Breaker {
+        /// Failures in the window.
+        failures: At<u64>,
+        /// Their part of all calls.
+        share: At<Fraction>,
+        /// The window.
+        window: At<Timeout>,
+        /// How long it is left alone.
+        pause: At<Timeout>,
     }
 
     /// `[concurrency]`
@@ -188,6 +202,10 @@ table! {
         queue_per_customer: At<u64>,
         /// How long a request may wait for a slot.
         max_wait: Wait,
+        /// Calls that go on without their client.
+        orphans: At<u64>,
+        /// Those of one customer.
+        orphans_per_customer: At<u64>,
     }
 
     /// `[handoff]`

@@ -1,6 +1,7 @@
 //! The parts of the policy about what happens instead of an error: retries, cheaper models, levels, hand-off, repeats, records.
 
 use super::Secret;
+use crate::degrade::breaker::Rules;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +13,20 @@ pub struct Retry {
     pub max: u32,
     /// How long a live request may wait, all waits together.
     pub wait_budget: Duration,
+    /// When a provider that fails is left alone.
+    pub breaker: Rules,
+}
+
+impl Retry {
+    /// Ten failures within ten seconds that are half of all calls, and then five seconds of quiet: at one call a second and all of them
+    /// failing it opens within ten seconds, at a hundred within a tenth of one; a provider of which a third of the calls fails stays in
+    /// use, for which retries are the better remedy.
+    pub const BREAKER: Rules = Rules { failures: 10, share: 500_000, window: 10_000_000, pause: 5_000_000 };
 }
 
 impl Default for Retry {
     fn default() -> Self {
-        Self { max: 2, wait_budget: Duration::from_secs(6) }
+        Self { max: 2, wait_budget: Duration::from_secs(6), breaker: Self::BREAKER }
     }
 }
 

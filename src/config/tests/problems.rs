@@ -181,11 +181,10 @@ fn what_is_odd_is_said() {
             "f:2: models.gpt-4o.fallback.other_provider: has no effect in passthrough mode",
         ),
         (
-            "[models.gpt-4o]\nfallback = \"gpt-4o-mini\"\n[upstreams.b]\nbase_url = \"http://b\"\ndialect = \"openai\"\n\
+            "[models.gpt-4o]\nfallback = \"gpt-4o-mini\"\n[upstreams.openai]\nbase_url = \"http://a\"\n[upstreams.b]\nbase_url = \"http://b\"\ndialect = \"openai\"\n\
              [pools.a]\nupstream = \"openai\"\nmodels = [\"gpt-4o\"]\n[pools.b]\nupstream = \"b\"\nmodels = [\"gpt-4o-mini\"]",
             "f:2: models.gpt-4o.fallback: is served by another upstream (\"b\"), so it never answers",
         ),
-        ("[retry]\nmax = 2", "f:2: retry.max: has no effect"),
         ("[store]\nurls = [\"redis://h\"]", "f:2: store.urls: has no effect with the embedded store"),
         ("[upstreams.openai]\napi_key = { env = \"UNSET\" }", "f:2: upstreams.openai.api_key: has no effect in passthrough mode"),
         ("[auth]\ntrusted_networks = [\"0.0.0.0/0\"]", "f:2: auth.trusted_networks[0]: trusts every address there is"),
