@@ -11,6 +11,7 @@
 //! reply      our own answers: refusal -> status, headers, body; the rate headers
 //! degrade    levels: what is given up when there is not enough; decisions only
 //! records    what is kept of each request, to be looked up
+//! repeats    requests that are sent twice, and those that are answered later: what is stored of them
 //! store      the books: traits, reservations, the settlement queue; embedded and Redis
 //! webhook    news for other systems: signed, repeated, never waited for
 //! upstream   calling providers: client, headers, the reply body that meters itself
@@ -39,6 +40,7 @@ pub mod estimate;
 pub mod limit;
 pub mod pricing;
 pub mod records;
+pub mod repeats;
 pub mod reply;
 pub mod server;
 pub mod stack;

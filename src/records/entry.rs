@@ -1,7 +1,7 @@
 //! The record of one request, as it is kept and shown: the fields of the access log under the same names, and when it began.
 
-use crate::domain::{CustomerId, Timestamp, UserId};
 use crate::degrade::Degraded;
+use crate::domain::{CustomerId, Timestamp, UserId};
 use crate::telemetry::record::{Ended, Facts, micros, words};
 use crate::wire::Usage;
 use serde::{Deserialize, Serialize};
@@ -74,6 +74,12 @@ pub struct Entry {
     pub first_byte_us: Option<u64>,
     pub duration_us: u64,
     pub ending: String,
+    /// What came of the idempotency key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repeat: Option<String>,
+    /// The asynchronous request it was a run of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
 }
 
 impl Entry {
@@ -111,6 +117,8 @@ impl Entry {
             waited,
             first_byte,
             ending,
+            repeat,
+            job,
         } = facts;
         let usage = usage.as_ref();
         Self {
@@ -149,6 +157,8 @@ impl Entry {
             first_byte_us: first_byte.map(micros),
             duration_us: micros(*took),
             ending: ending.as_str().to_owned(),
+            repeat: repeat.map(str::to_owned),
+            job: job.as_deref().map(cut),
         }
     }
 }

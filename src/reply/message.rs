@@ -64,6 +64,21 @@ pub(super) fn message(rejection: &Rejection) -> Cow<'_, str> {
         Rejection::UnboundedFeature { param } => {
             format!("{} is not allowed here, since its cost cannot be bounded.", snippet(param, SNIPPET)).into()
         }
+        Rejection::IdempotencyInProgress => {
+            "The first request with this Idempotency-Key is still running. Try again in a moment.".into()
+        }
+        Rejection::IdempotencyKeyReused => {
+            "This Idempotency-Key was used for a request with another route or body; use a new key for a new request.".into()
+        }
+        Rejection::ReplyNotKept { max } => format!(
+            "The reply was longer than {max} bytes and was not kept, so it cannot be sent again. A new key makes a new call, which is charged."
+        )
+        .into(),
+        Rejection::JobNotFound => "There is no such job; it may have been cancelled, or its time to be kept is over.".into(),
+        Rejection::JobExpired => "The job found no room in its time and was given up.".into(),
+        Rejection::TooManyJobs { limit } => {
+            format!("Too many jobs: {limit} of {limit} allowed are waiting or running. Try again when one has ended.").into()
+        }
         Rejection::Upstream(UpstreamFault::Connect) => "The model's provider cannot be reached.".into(),
         Rejection::Upstream(UpstreamFault::Timeout) => "The model's provider did not answer in time.".into(),
         Rejection::Upstream(UpstreamFault::Broken) => "The model's provider broke off its answer.".into(),

@@ -5,6 +5,7 @@ mod unread;
 
 use crate::config::policy::Server as Settings;
 use crate::stack::Gateway;
+use crate::stack::jobs::Runner;
 use crate::stack::router::{Peer, Routes};
 use http::HeaderValue;
 use http::header::CONNECTION;
@@ -93,6 +94,7 @@ impl Server {
     pub async fn serve(self, stop: impl Future<Output = ()> + Send) {
         let graceful = GracefulShutdown::new();
         let (connections, cut) = (TaskTracker::new(), CancellationToken::new());
+        let jobs = Runner::start(&self.gateway);
         let mut stop = std::pin::pin!(stop);
         loop {
             let accepted = tokio::select! {
@@ -112,7 +114,13 @@ impl Server {
         self.routes.drain();
         tracing::info!(grace = ?self.settings.grace, "shutting down: no new connections, requests in flight go on");
         let deadline = tokio::time::Instant::now() + self.settings.grace;
-        if timeout(self.settings.grace, graceful.shutdown()).await.is_err() {
+        let jobs = async {
+            if let Some(jobs) = jobs {
+                jobs.end(self.settings.grace).await;
+            }
+        };
+        let (ended, ()) = tokio::join!(timeout(self.settings.grace, graceful.shutdown()), jobs);
+        if ended.is_err() {
             tracing::warn!("the grace period is over; what is still in flight is cut");
         }
         let left = || deadline.saturating_duration_since(tokio::time::Instant::now());

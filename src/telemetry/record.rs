@@ -121,6 +121,10 @@ pub struct Facts {
     pub waited: Duration,
     pub first_byte: Option<Duration>,
     pub ending: Ending,
+    /// What came of the idempotency key.
+    pub repeat: Option<&'static str>,
+    /// The asynchronous request this is a run of.
+    pub job: Option<Box<str>>,
 }
 
 impl Record {
@@ -202,6 +206,8 @@ impl Drop for Record {
             first_byte_us = facts.first_byte.map(micros),
             duration_us = micros(took),
             ending = facts.ending.as_str(),
+            repeat = facts.repeat,
+            job = facts.job.as_deref(),
         );
         if let Some((sink, at, keep)) = self.sink.take() {
             sink.ended(Ended { id: self.id, api: self.api, at, keep, took, facts: std::mem::take(facts) });

@@ -61,6 +61,8 @@ plan = "case"
 pub struct Bed {
     /// Where the gateway listens.
     pub address: SocketAddr,
+    /// Where it listens to operators, if it does.
+    pub admin: Option<SocketAddr>,
     /// The stand-in provider behind it.
     pub provider: Arc<Provider>,
     /// The gateway itself.
@@ -98,6 +100,13 @@ impl Bed {
 
     /// As [`Bed::on`], with the gateway's time from this clock.
     pub async fn clocked(config: &str, provider: Arc<Provider>, ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>) -> Self {
+        let Stores { ledger, documents } = Stores::in_memory_beside(ledger, clock.clone());
+        Self::over(config, provider, Stores { ledger, documents }, clock).await
+    }
+
+    /// As [`Bed::clocked`], on given stores.
+    pub async fn over(config: &str, provider: Arc<Provider>, stores: Stores, clock: Arc<dyn Clock>) -> Self {
+        let Stores { ledger, documents } = stores;
         // Two providers for TLS are compiled into the tests; nothing here uses TLS.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let config = config.replace("{provider}", &provider.base_url());
@@ -105,10 +114,11 @@ impl Bed {
             .unwrap_or_else(|problems| panic!("the bed's configuration: {problems:#?}"));
         policy.server.listen = SocketAddr::from(([127, 0, 0, 1], 0));
         let ledger = Arc::new(Counting { inner: ledger, admits: AtomicUsize::new(0), settles: AtomicUsize::new(0) });
-        let stores = Stores::in_memory_beside(ledger.clone(), clock.clone());
+        let stores = Stores { ledger: ledger.clone(), documents };
         let gateway = Gateway::new(policy, stores, clock).expect("a gateway");
         let server = Server::bind(gateway.clone()).await.expect("a loopback port");
         let address = server.address().expect("bound");
+        let admin = server.admin_address().expect("bound");
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = tokio::spawn(server.serve(async move { drop(stopped.await) }));
         let client = reqwest::Client::builder()
@@ -116,7 +126,7 @@ impl Bed {
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .expect("a client without TLS settings");
-        Self { address, provider, gateway, ledger, client, stop: Some(stop), serving: Some(serving) }
+        Self { address, admin, provider, gateway, ledger, client, stop: Some(stop), serving: Some(serving) }
     }
 
     /// `http://127.0.0.1:PORT` and this path.

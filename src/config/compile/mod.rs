@@ -9,6 +9,7 @@ mod models;
 mod overlay;
 mod plans;
 mod pools;
+mod repeats;
 mod server;
 mod upstreams;
 
@@ -16,7 +17,7 @@ use super::choice::AuthMode;
 use super::env::Env;
 use super::file::File;
 use super::node;
-use super::policy::{Class, Classes, Handoff, Policy, Records, Repeats, Unpriced};
+use super::policy::{Class, Classes, Handoff, Policy, Records, Unpriced};
 use super::prices;
 use super::problem::{Findings, Place, Problem, Source, Warning};
 use super::read::{Known as _, Read as _};
@@ -124,6 +125,7 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
     let gateway = limits(gateway, &mut c.findings);
     let (zone, notice_percent) = server::budget(c, file);
     let concurrency = server::concurrency(c, file);
+    let repeats = repeats::repeats(c, file, mode);
     let admin = desk::admin(c, file, server.listen);
     let identity = identity?;
     let customers = plans.customers(file, &identity.default_plan, identity.allow_emails, &mut c.findings);
@@ -151,7 +153,7 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
         handoff: handoff(c, file),
         triage: desk::triage(c, file),
         records: records(file),
-        repeats: Repeats::default(),
+        repeats,
         admin,
         concurrency,
     })

@@ -62,6 +62,8 @@ table! {
         concurrency: Concurrency,
         /// `[handoff]`
         handoff: Handoff,
+        /// `[repeats]`
+        repeats: Repeats,
         /// `[triage]`
         triage: Triage,
         /// `[records]`
@@ -212,5 +214,23 @@ table! {
     Handoff {
         /// What the customer reads.
         message: At<String>,
+    }
+
+    /// `[repeats]`
+    Repeats {
+        /// How long a finished reply is kept.
+        keep: Timeout,
+        /// The longest reply that is kept.
+        max_reply: Size,
+        /// The longest body of an asynchronous request.
+        max_request: At<Size>,
+        /// Asynchronous requests that may wait or run at once.
+        jobs: At<u64>,
+        /// Those of one customer.
+        jobs_per_customer: At<u64>,
+        /// Those that one gateway runs at once.
+        jobs_at_once: At<u64>,
+        /// How long one may wait.
+        job_wait: At<Timeout>,
     }
 }
