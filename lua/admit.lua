@@ -4,6 +4,8 @@
 --        2     customers with holds (sorted set: customer -> earliest deadline of a hold, or before it)
 --        3..   the hashes the claims live in: first those tagged with the customer, then the shared ones
 -- ARGV   now in microseconds (0: this server's time), reservation id, customer, lease in microseconds,
+--        mode ('t' take; 'p' take for now: unless it is confirmed, sweep.lua gives it back; 'l' look only),
+--        microseconds for which the request waits for limits that are claimed in another call,
 --        elastic claim: fixed, per token (pico-dollars; 0: not elastic), wanted, floor (output caps),
 --        number of claims, then for each:
 --          key index, limit, measure ('m' message, '$' money, '-' other), ceiling ('1' or '0'), amount, max_wait in microseconds,
@@ -12,7 +14,8 @@
 --          outcome, its wait in microseconds, used, held, remaining, reset_in in microseconds, booked
 --
 -- Hold record: <deadline>|<key> <limit> <period start> <amount>|...   one part per budget: all that sweep.lua needs to book it.
--- Between deadline and parts renew.lua adds a space and the nano-dollars metered so far, where it knows them.
+-- Between deadline and parts renew.lua adds a space and the nano-dollars metered so far, where it knows them. A space and `p` there
+-- mark a hold that is not confirmed; renew.lua confirms it.
 -- A reservation that claims no budget leaves none: there would be nothing to book.
 
 local DEFER_ABOVE = 1000000             -- whoever waits longer for its own limits claims the ceiling at its start time
@@ -22,6 +25,7 @@ local DEFER_ABOVE = 1000000             -- whoever waits longer for its own limi
 local now = clock(number())
 local reservation, customer = text(), text()
 local lease = number()
+local mode, waits = text(), number()
 local elastic = {}
 elastic.fixed, elastic.per_token, elastic.wanted, elastic.floor = number(), number(), number(), number()
 
@@ -83,12 +87,12 @@ end
 
 local granted = elastic.per_token > 0 and shrink() or -1
 
-local own_wait = 0
+local own_wait = waits
 for _, c in ipairs(claims) do
   if not c.ceiling and c.outcome == STARTS then own_wait = max(own_wait, c.wait) end
 end
 
-local admitted, start_in = true, 0
+local admitted, start_in = mode ~= 'l', 0
 for _, c in ipairs(claims) do
   if c.ceiling and own_wait > DEFER_ABOVE then c.outcome, c.wait = DEFERRED, 0 end
   if c.outcome == STARTS then
@@ -104,7 +108,7 @@ local taken, held = {}, {}
 for _, c in ipairs(claims) do
   local passes = c.outcome == FITS or c.outcome == STARTS
   local wait = c.outcome == STARTS and c.wait or 0
-  if passes and (admitted or c.measure == 'm') then
+  if passes and (admitted or c.measure == 'm' and mode ~= 'l') then
     c:take(c.amount, now + wait)
     taken[#taken + 1] = c
     if c.kind == 'm' then
@@ -118,6 +122,11 @@ if #held > 0 then
   -- A reservation may claim more later: its record then grows.
   local deadline, before = match(hold or '', '^(%d+)(.*)$')
   deadline = max(tonumber(deadline or 0), now + lease)
+  if mode == 'p' then
+    before = before or ' p'     -- a hold that is confirmed stays so
+  elseif before then
+    before = string.gsub(before, '^ p', '')
+  end
   replace_foreign(KEYS[1])
   redis.call('HSET', KEYS[1], reservation, format('%.0f', deadline) .. (before or '') .. concat(held))
   keep(KEYS[1], ceil(lease / 1000) + 2 * DAY_MS)

@@ -61,9 +61,8 @@ async fn serve(policy: Policy) -> Result<(), String> {
 pub async fn open(store: &StoreKind, clock: Arc<SystemClock>) -> Result<Arc<dyn Ledger>, StoreError> {
     Ok(match store {
         StoreKind::Embedded { path, lost_hold } => Arc::new(EmbeddedLedger::open(path, clock, *lost_hold)?),
-        StoreKind::Redis { urls, deadline, lost_hold, outage, lease: _ } => {
-            let urls: Vec<&str> = urls.iter().map(crate::config::policy::Secret::expose).collect();
-            let redis = Arc::new(RedisLedger::connect(&urls, *deadline)?.with_lost_hold(*lost_hold));
+        StoreKind::Redis { servers, deadline, lost_hold, outage, lease: _ } => {
+            let redis = Arc::new(RedisLedger::open(servers, *deadline)?.with_lost_hold(*lost_hold));
             Arc::new(Guarded::new(redis, outage.clone(), clock)?)
         }
     })

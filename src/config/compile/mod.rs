@@ -6,6 +6,7 @@ mod models;
 mod overlay;
 mod plans;
 mod pools;
+mod redis;
 mod server;
 mod upstreams;
 
