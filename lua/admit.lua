@@ -4,7 +4,7 @@
 --        2     customers with holds (sorted set: customer -> earliest deadline of a hold, or before it)
 --        3..   the hashes the claims live in: first those tagged with the customer, then the shared ones
 -- ARGV   now in microseconds (0: this server's time), reservation id, customer, lease in microseconds,
---        mode ('t' take; 'p' take for now: unless it is confirmed, sweep.lua gives it back; 'l' look only),
+--        mode ('t' take; 'p' take for now: unless it is confirmed, sweep.lua gives it back; 'r' refused already in another call),
 --        microseconds for which the request waits for limits that are claimed in another call,
 --        elastic claim: fixed, per token (pico-dollars; 0: not elastic), wanted, floor (output caps),
 --        number of claims, then for each:
@@ -92,7 +92,7 @@ for _, c in ipairs(claims) do
   if not c.ceiling and c.outcome == STARTS then own_wait = max(own_wait, c.wait) end
 end
 
-local admitted, start_in = mode ~= 'l', 0
+local admitted, start_in = mode ~= 'r', 0
 for _, c in ipairs(claims) do
   if c.ceiling and own_wait > DEFER_ABOVE then c.outcome, c.wait = DEFERRED, 0 end
   if c.outcome == STARTS then
@@ -108,7 +108,7 @@ local taken, held = {}, {}
 for _, c in ipairs(claims) do
   local passes = c.outcome == FITS or c.outcome == STARTS
   local wait = c.outcome == STARTS and c.wait or 0
-  if passes and (admitted or c.measure == 'm' and mode ~= 'l') then
+  if passes and (admitted or c.measure == 'm') then
     c:take(c.amount, now + wait)
     taken[#taken + 1] = c
     if c.kind == 'm' then

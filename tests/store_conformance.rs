@@ -136,7 +136,7 @@ async fn on_a_cluster() {
     }
     let cluster = fixture::Clustered::start();
     every_case!(in_turn, cluster);
-    in_turn!(cluster, model: every_answer_is_that_of_the_pure_functions);
+    in_turn!(cluster, model: every_answer_in_two_calls_is_that_of_the_pure_functions);
 }
 
 /// The stores beside the reference, which would only be compared with itself. A store added above belongs here too.

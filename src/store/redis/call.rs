@@ -22,8 +22,8 @@ pub(super) enum Mode {
     Take,
     /// They are taken for now: unless the hold is confirmed it is given back when its lease is over.
     Provisional,
-    /// They are only looked at.
-    Look,
+    /// Another group refused the request: nothing is taken but the message, and the answer says how it stands here.
+    Refused,
 }
 
 /// One call of `admit.lua`: what an admission asks of one group of books.
@@ -67,7 +67,7 @@ impl<'a> Ask<'a> {
         call.text(match self.mode {
             Mode::Take => "t",
             Mode::Provisional => "p",
-            Mode::Look => "l",
+            Mode::Refused => "r",
         });
         call.number(self.waits);
         let wanted = |e: &Elastic| self.granted.unwrap_or(e.wanted);

@@ -87,7 +87,7 @@ impl Two<'_> {
             first.verdicts.iter().map(|v| if let Outcome::Starts(wait) = v.outcome { wait } else { 0 }).max().unwrap_or(0);
         let ask = Ask { waits, ..Ask::all(admission, Group::Shared) };
         if !first.admitted {
-            let second = decide(servers, &Ask { mode: Mode::Look, ..ask }, now).await?;
+            let second = decide(servers, &Ask { mode: Mode::Refused, ..ask }, now).await?;
             return Ok(self.both(first, second));
         }
         let second = match decide(servers, &Ask { granted: first.granted, ..ask }, now).await {
