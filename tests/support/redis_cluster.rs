@@ -114,8 +114,8 @@ impl RedisCluster {
         })
     }
 
-    /// Moves a slot with everything in it to another node, as an operator does, `pace` between its steps.
-    pub fn move_slot(&self, slot: u16, to: usize, pace: impl Fn()) {
+    /// Moves a slot with everything in it to another node, as an operator does.
+    pub fn move_slot(&self, slot: u16, to: usize) {
         let from = self.master_of(slot);
         let (mut source, mut target) = (self.connection(from), self.connection(to));
         let set = |node: &mut redis::Connection, state: &str, id: &str| {
@@ -125,7 +125,6 @@ impl RedisCluster {
         };
         set(&mut target, "IMPORTING", &self.nodes[from].id);
         set(&mut source, "MIGRATING", &self.nodes[to].id);
-        pace();
         loop {
             let mut command = redis::cmd("CLUSTER");
             command.arg("GETKEYSINSLOT").arg(slot).arg(2);
@@ -136,7 +135,6 @@ impl RedisCluster {
             let mut command = redis::cmd("MIGRATE");
             command.arg("127.0.0.1").arg(self.nodes[to].port).arg("").arg(0).arg(10_000).arg("KEYS").arg(&keys);
             let _: Value = command.query(&mut source).expect("MIGRATE");
-            pace();
         }
         set(&mut target, "NODE", &self.nodes[to].id);
         set(&mut source, "NODE", &self.nodes[to].id);
@@ -152,6 +150,18 @@ impl RedisCluster {
     /// Starts a killed node again, empty of keys but knowing the cluster.
     pub fn wake(&mut self, node: usize) {
         self.nodes[node].run();
+    }
+
+    /// Waits until every node that runs calls the cluster sound and replicas follow.
+    pub fn wait_sound(&self) {
+        let running = || (0..self.nodes.len()).filter(|&i| self.nodes[i].child.is_some());
+        self.wait("the cluster is sound", || running().all(|i| self.info(i, "cluster_state") == "ok"));
+        self.wait("replicas follow", || running().filter(|&i| self.follows(i)).count() == self.nodes.len() - self.masters);
+    }
+
+    fn follows(&self, node: usize) -> bool {
+        let info: String = redis::cmd("INFO").arg("replication").query(&mut self.connection(node)).expect("INFO");
+        value(&info, "role") == "slave" && value(&info, "master_link_status") == "up"
     }
 
     /// Waits until a node has followed its master's writes so far.

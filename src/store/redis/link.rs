@@ -246,10 +246,9 @@ impl Inner {
             Some(Ok(Value::Map(pairs))) => pairs.into_iter().next().map(|(_, value)| value),
             _ => None,
         };
-        if let (Target::Master(sentinels), Some(Ok(Value::Array(role)))) = (&self.target, replies.next())
+        if let (Target::Master(_), Some(Ok(Value::Array(role)))) = (&self.target, replies.next())
             && matches!(role.first(), Some(Value::BulkString(role)) if role != b"master")
         {
-            sentinels.doubt();
             return Err(String::from("READONLY what the sentinels call the master is a replica"));
         }
         Ok(match policy {
