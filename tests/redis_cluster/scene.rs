@@ -21,7 +21,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Which slot a key lies in, as the cluster says.
 pub fn slot_of(cluster: &RedisCluster, key: &str) -> u16 {
-    redis::cmd("CLUSTER").arg("KEYSLOT").arg(key).query(&mut cluster.connection(0)).expect("CLUSTER KEYSLOT")
+    redis::cmd("CLUSTER").arg("KEYSLOT").arg(key).query(&mut cluster.any()).expect("CLUSTER KEYSLOT")
 }
 
 /// A gateway's ledger that knows one node and finds the rest.

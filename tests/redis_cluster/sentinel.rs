@@ -33,6 +33,7 @@ async fn the_master_is_found_and_found_again_when_another_one_steps_in() {
     sentinels.wait_in_step();
     sentinels.fail_over();
     until("another one has stepped in", async || sentinels.master() != old).await;
+    sentinels.wait_agreed(); // until then the old one does not know that it is none, and takes what it is told
     until(
         "it decides",
         async || matches!(gateways[1].admit(&store.admission(claims(0)), Some(NOON)).await, Ok(decision) if decision.admitted),

@@ -87,6 +87,11 @@ impl RedisCluster {
         self.nodes[node].connection()
     }
 
+    /// A connection to any node that runs.
+    pub fn any(&self) -> redis::Connection {
+        self.nodes.iter().find_map(Node::try_connection).expect("a running node")
+    }
+
     /// The node that serves a slot at the moment, by its own word.
     pub fn master_of(&self, slot: u16) -> usize {
         let mut found = None;
@@ -138,6 +143,12 @@ impl RedisCluster {
         }
         set(&mut target, "NODE", &self.nodes[to].id);
         set(&mut source, "NODE", &self.nodes[to].id);
+        for other in (0..self.masters).filter(|node| ![from, to].contains(node)) {
+            set(&mut self.connection(other), "NODE", &self.nodes[to].id);
+        }
+        // The new owner has made an epoch for itself; the next one must not make the same.
+        let epochs = || (0..self.masters).map(|node| self.info(node, "cluster_current_epoch"));
+        self.wait("everybody has heard of the move", || epochs().all(|epoch| Some(epoch) == epochs().next()));
     }
 
     /// `kill -9` of a node.

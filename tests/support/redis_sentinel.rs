@@ -59,15 +59,16 @@ impl Sentinels {
         self.sentinels.iter().map(|sentinel| format!("redis://127.0.0.1:{}", sentinel.port)).collect()
     }
 
+    fn named(sentinel: &Process) -> Option<u16> {
+        let mut command = redis::cmd("SENTINEL");
+        let mut connection = sentinel.try_connection()?;
+        let (_, port): (String, u16) = command.arg("GET-MASTER-ADDR-BY-NAME").arg(NAME).query(&mut connection).ok()?;
+        Some(port)
+    }
+
     /// The port of the master, as most sentinels say.
     pub fn master(&self) -> u16 {
-        let named = |sentinel: &Process| -> Option<u16> {
-            let mut command = redis::cmd("SENTINEL");
-            let mut connection = sentinel.try_connection()?;
-            let (_, port): (String, u16) = command.arg("GET-MASTER-ADDR-BY-NAME").arg(NAME).query(&mut connection).ok()?;
-            Some(port)
-        };
-        let all: Vec<_> = self.sentinels.iter().filter_map(named).collect();
+        let all: Vec<_> = self.sentinels.iter().filter_map(Self::named).collect();
         *all.iter().max_by_key(|port| all.iter().filter(|other| other == port).count()).expect("a sentinel answers")
     }
 
@@ -89,6 +90,20 @@ impl Sentinels {
     pub fn fail_over(&self) {
         let ask = || redis::cmd("SENTINEL").arg("FAILOVER").arg(NAME).query::<()>(&mut self.sentinels[0].connection()).is_ok();
         self.wait("a sentinel agrees", ask);
+    }
+
+    /// Waits until all sentinels name the same master, and the other server has heard that it is none.
+    pub fn wait_agreed(&self) {
+        self.wait("all sentinels agree", || {
+            let named: Vec<_> = self.sentinels.iter().filter_map(Self::named).collect();
+            let master = named[0];
+            let role = |server: &Process| {
+                let info: String = redis::cmd("INFO").arg("replication").query(&mut server.connection()).expect("INFO");
+                if info.contains("role:master") { "master" } else { "replica" }
+            };
+            named.iter().all(|port| *port == master)
+                && self.servers.iter().all(|server| role(server) == if server.port == master { "master" } else { "replica" })
+        });
     }
 
     /// `kill -9` of the master.

@@ -30,8 +30,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(100);
 /// The pause before a command is repeated whose slot is on its way.
 const ON_ITS_WAY: Duration = Duration::from_millis(2);
-/// Redirections of one command; more than a few mean that nodes disagree.
-const REDIRECTIONS: u32 = 16;
+/// Redirections of one command in a row; more mean that nodes disagree for the moment, and it waits before it goes on.
+const REDIRECTIONS: u32 = 4;
 
 /// A cluster. Cheap to clone; clones share the connections.
 #[derive(Clone)]
@@ -64,6 +64,7 @@ struct Sent {
     command: Cmd,
     /// Whom a redirection named, and whether it is to be asked with `ASKING`.
     told: Option<(Address, bool)>,
+    /// How often it was redirected.
     redirections: u32,
 }
 
@@ -226,7 +227,10 @@ impl Cluster {
             _ => return false,
         }
         sent.redirections += 1;
-        sent.redirections <= REDIRECTIONS
+        if sent.redirections.is_multiple_of(REDIRECTIONS) {
+            sent.told = None;
+        }
+        true
     }
 
     /// Who serves what, as last heard; where nothing was heard yet the cluster is asked.
@@ -238,7 +242,7 @@ impl Cluster {
             let asked = self.0.asked.notified();
             tokio::pin!(asked);
             asked.as_mut().enable(); // from here on the end of asking is not missed
-            if !self.look_again() {
+            if !self.look_again() && self.0.topology.load().is_none() {
                 let failed = self.0.asking.lock().failed.clone();
                 return Err(StoreError::Unreachable(failed.unwrap_or_else(|| String::from("the cluster was not reachable"))));
             }
