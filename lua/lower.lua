@@ -1,10 +1,10 @@
 -- Takes back what one reservation has claimed here, all of it or a part, before anything was sent for it. Only in a cluster: the limits
 -- that were asked after these refused the request, or granted a smaller output cap.
 --
--- KEYS   1     holds of the customer (hash: reservation -> hold record, see admit.lua)
+-- KEYS   1     holds of the customer (hash: reservation -> hold record, see claims.lua)
 --        2..   the hashes the lines live in
 -- ARGV   as of settle.lua; `actual` is what stays claimed
--- Reply  integers: now, then for each line as of admit.lua: used, held, remaining, reset_in in microseconds
+-- Reply  integers: now, then for each line as of claims.lua: used, held, remaining, reset_in in microseconds
 --
 -- No end is noted: the reservation may claim again, or be settled by whoever goes on without these limits. A budget is lowered only
 -- where the hold has that very part, so that repeating it does no harm; buckets and windows are not protected so.

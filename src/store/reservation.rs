@@ -3,15 +3,24 @@
 //! It moves with the request and in the end into the reply's body. Settled or dropped, on whatever path, its settlement goes to the
 //! queue in which it took a place at admission; nothing here waits or fails.
 
+mod replace;
+
+pub use replace::Replaced;
+
 use super::settler::SettlePlace;
 use crate::domain::{NanoUsd, ReservationId};
-use crate::limit::{Claim, Decision, Elastic, Line, Measure, ScopeKey, Settlement};
+use crate::limit::{Claim, Decision, Elastic, Line, Measure, Scope, ScopeKey, Settlement};
 
 /// All claims of one request that were admitted; the duty to settle them exactly once. Dropping it settles too: what was never
-/// attempted is given back, what was attempted is charged as held, since nothing better is known.
+/// attempted is given back, what was attempted is charged as held, since nothing better is known. After [`Reservation::replaced`] it is
+/// known what was used, until the next attempt.
 pub struct Reservation {
     settlement: Settlement,
+    /// What attempts that are over claimed of the provider, and what they came to.
+    earlier: Vec<Line>,
     attempted: bool,
+    /// What the attempts made so far have used, where all of them have ended.
+    used: Option<Actuals>,
     /// `None` once settled.
     place: Option<SettlePlace>,
 }
@@ -32,6 +41,15 @@ pub struct Actuals {
 }
 
 impl Actuals {
+    /// Adds what another attempt used.
+    pub const fn add(&mut self, other: &Self) {
+        self.attempted = self.attempted || other.attempted;
+        self.input = self.input.saturating_add(other.input);
+        self.input_uncached = self.input_uncached.saturating_add(other.input_uncached);
+        self.output = self.output.saturating_add(other.output);
+        self.cost = self.cost.saturating_add(other.cost);
+    }
+
     /// What a claim of this measure is settled to.
     fn of(&self, claim: &Claim) -> u64 {
         match claim.measure {
@@ -59,12 +77,36 @@ impl Reservation {
     ) -> Self {
         place.hold(id, &customer);
         let lines = Line::taken(claims, elastic, decision);
-        Self { settlement: Settlement { reservation: id, customer, lines }, attempted: false, place: Some(place) }
+        place.claimed(&lines);
+        Self {
+            settlement: Settlement { reservation: id, customer, lines },
+            earlier: Vec::new(),
+            attempted: false,
+            used: None,
+            place: Some(place),
+        }
+    }
+
+    /// An attempt is over and another may follow: what was claimed of the provider for it comes to this. Each attempt is counted there by
+    /// itself, while the customer's limits are claimed once for all.
+    pub fn attempt_ended(&mut self, actuals: &Actuals) {
+        let lines = &mut self.settlement.lines;
+        let (mut ended, rest): (Vec<_>, Vec<_>) =
+            std::mem::take(lines).into_iter().partition(|line| matches!(line.claim.scope.scope, Scope::Pool | Scope::Share));
+        *lines = rest;
+        for line in &mut ended {
+            line.actual = actuals.of(&line.claim);
+        }
+        self.earlier.append(&mut ended);
     }
 
     /// Adds what a further decision took: the ceiling at the start time, or that of a further attempt.
     pub fn extend(&mut self, claims: &[Claim], elastic: Option<&Elastic>, decision: &Decision) {
-        self.settlement.lines.extend(Line::taken(claims, elastic, decision));
+        let lines = Line::taken(claims, elastic, decision);
+        if let Some(place) = &mut self.place {
+            place.claimed(&lines);
+        }
+        self.settlement.lines.extend(lines);
     }
 
     /// Its id.
@@ -83,12 +125,17 @@ impl Reservation {
     /// From now on a provider has seen the request: should nothing more become known, it is charged as held.
     pub const fn attempted(&mut self) {
         self.attempted = true;
+        self.used = None;
     }
 
     /// Settles to what was used.
     pub fn settle(mut self, actuals: &Actuals) {
-        let actuals = Actuals { attempted: actuals.attempted || self.attempted, ..*actuals };
+        let actuals = self.so_far(actuals);
         self.end(|claim| actuals.of(claim));
+    }
+
+    const fn so_far(&self, actuals: &Actuals) -> Actuals {
+        Actuals { attempted: actuals.attempted || self.attempted, ..*actuals }
     }
 
     fn end(&mut self, actual: impl Fn(&Claim) -> u64) {
@@ -96,6 +143,7 @@ impl Reservation {
         for line in &mut self.settlement.lines {
             line.actual = actual(&line.claim);
         }
+        self.settlement.lines.append(&mut self.earlier);
         place.settle(Settlement {
             reservation: self.settlement.reservation,
             customer: self.settlement.customer.clone(),
@@ -112,10 +160,10 @@ impl std::fmt::Debug for Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        if self.attempted {
-            self.end(|claim| claim.amount);
-        } else {
-            self.end(|claim| Actuals::default().of(claim));
+        match self.used {
+            Some(used) => self.end(|claim| used.of(claim)),
+            None if self.attempted => self.end(|claim| claim.amount),
+            None => self.end(|claim| Actuals::default().of(claim)),
         }
     }
 }
@@ -124,7 +172,7 @@ impl Drop for Reservation {
 mod tests {
     use super::*;
     use crate::domain::{Boundaries, Period, Timestamp};
-    use crate::limit::{Bucket, LimitName, Outcome, Rule, Scope, Verdict};
+    use crate::limit::{Bucket, LimitName, Outcome, Rule, Verdict};
     use crate::store::settler::tests::{Recorder, recorded};
 
     fn claim(scope: Scope, measure: Measure, amount: u64) -> Claim {

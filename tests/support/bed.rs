@@ -16,7 +16,7 @@ use tollgate::limit::{Admission, Decision, LimitName, Scope, ScopeKey, Settlemen
 use tollgate::server::Server;
 use tollgate::stack::Gateway;
 use tollgate::store::embedded::EmbeddedLedger;
-use tollgate::store::{Balance, Ledger, Renewal, StoreError};
+use tollgate::store::{Balance, Ledger, Renewal, StoreError, Stores};
 use tollgate::telemetry::SystemClock;
 
 /// The prices and the customer of the cases: `m-big`, `m-small`, `emb`, `c-big`; customer `t` with RPM 60, TPM 10,000, $1 a day, 1,000 output tokens, 4 at
@@ -61,6 +61,8 @@ plan = "case"
 pub struct Bed {
     /// Where the gateway listens.
     pub address: SocketAddr,
+    /// Where it listens to operators, if it does.
+    pub admin: Option<SocketAddr>,
     /// The stand-in provider behind it.
     pub provider: Arc<Provider>,
     /// The gateway itself.
@@ -98,6 +100,13 @@ impl Bed {
 
     /// As [`Bed::on`], with the gateway's time from this clock.
     pub async fn clocked(config: &str, provider: Arc<Provider>, ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>) -> Self {
+        let Stores { ledger, documents } = Stores::in_memory_beside(ledger, clock.clone());
+        Self::over(config, provider, Stores { ledger, documents }, clock).await
+    }
+
+    /// As [`Bed::clocked`], on given stores.
+    pub async fn over(config: &str, provider: Arc<Provider>, stores: Stores, clock: Arc<dyn Clock>) -> Self {
+        let Stores { ledger, documents } = stores;
         // Two providers for TLS are compiled into the tests; nothing here uses TLS.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let config = config.replace("{provider}", &provider.base_url());
@@ -105,9 +114,11 @@ impl Bed {
             .unwrap_or_else(|problems| panic!("the bed's configuration: {problems:#?}"));
         policy.server.listen = SocketAddr::from(([127, 0, 0, 1], 0));
         let ledger = Arc::new(Counting { inner: ledger, admits: AtomicUsize::new(0), settles: AtomicUsize::new(0) });
-        let gateway = Gateway::new(policy, ledger.clone(), clock).expect("a gateway");
+        let stores = Stores { ledger: ledger.clone(), documents };
+        let gateway = Gateway::new(policy, stores, clock).expect("a gateway");
         let server = Server::bind(gateway.clone()).await.expect("a loopback port");
         let address = server.address().expect("bound");
+        let admin = server.admin_address().expect("bound");
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = tokio::spawn(server.serve(async move { drop(stopped.await) }));
         let client = reqwest::Client::builder()
@@ -115,7 +126,7 @@ impl Bed {
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .expect("a client without TLS settings");
-        Self { address, provider, gateway, ledger, client, stop: Some(stop), serving: Some(serving) }
+        Self { address, admin, provider, gateway, ledger, client, stop: Some(stop), serving: Some(serving) }
     }
 
     /// `http://127.0.0.1:PORT` and this path.
@@ -226,6 +237,15 @@ impl Ledger for Counting {
     fn settle<'a>(&'a self, batch: &'a [Settlement], now: Option<Timestamp>) -> BoxFuture<'a, Result<(), StoreError>> {
         self.settles.fetch_add(1, Ordering::SeqCst);
         self.inner.settle(batch, now)
+    }
+
+    fn replace<'a>(
+        &'a self,
+        old: &'a Settlement,
+        admission: &'a Admission,
+        now: Option<Timestamp>,
+    ) -> BoxFuture<'a, Result<Decision, StoreError>> {
+        self.inner.replace(old, admission, now)
     }
 
     fn read<'a>(&'a self, scope: &'a ScopeKey) -> BoxFuture<'a, Result<Vec<Balance>, StoreError>> {

@@ -3,12 +3,13 @@
 //! Numbers go straight into the command's buffer. Those above 2⁵³ are clamped to it: no limit is larger, so an amount that large is
 //! refused either way.
 
+use super::floor::{Floor, Floors};
 use super::keys::{Key, KeySet, Shelf};
 use super::slots::Group;
 use crate::config::policy::LostHold;
 use crate::domain::{ReservationId, Timestamp};
 use crate::limit::bucket::MAX_EXACT;
-use crate::limit::{Admission, Claim, Elastic, LimitName, Measure, Rule, ScopeKey, Settlement};
+use crate::limit::{Admission, Claim, Elastic, LimitName, Line, Measure, Rule, ScopeKey, Settlement};
 use crate::store::Renewal;
 use redis::Cmd;
 
@@ -56,78 +57,50 @@ impl<'a> Ask<'a> {
     }
 
     /// `EVALSHA` of `admit.lua`.
-    pub(super) fn command(&self, sha: &str, now: Option<Timestamp>) -> Cmd {
-        let Admission { reservation, customer, claims: _, elastic, lease: _ } = self.admission;
-        let keys = KeySet::new(self.group, customer, &[Shelf::Holds, Shelf::Leases], self.claims().map(limit_of));
-        let count = self.claims().count();
-        let mut call = Call::begin(sha, &keys, 11 + 12 * count);
-        call.now_and_id(now, *reservation);
-        call.text(&customer.owner);
-        call.number(self.lease);
-        call.text(match self.mode {
-            Mode::Take => "t",
-            Mode::Provisional => "p",
-            Mode::Refused => "r",
-        });
-        call.number(self.waits);
-        let wanted = |e: &Elastic| self.granted.unwrap_or(e.wanted);
-        let (fixed, per_token, wanted, floor) =
-            elastic.as_ref().map_or((0, 0, 0, 0), |e| (e.fixed, e.per_token, wanted(e), e.floor));
-        let lowered = self.admission.cost_of(self.granted);
-        for n in [fixed, per_token, wanted, floor, count as u64] {
-            call.number(n);
-        }
-        for claim in self.claims() {
-            let (scope, limit) = limit_of(claim);
-            call.number(keys.index(scope, limit) as u64);
-            call.text(limit.as_str());
-            call.text(match claim.measure {
-                Measure::Message => "m",
-                Measure::Money => "$",
-                Measure::Request | Measure::Tokens | Measure::Input | Measure::Output | Measure::Reserved => "-",
-            });
-            call.flag(claim.is_ceiling());
-            call.number(lowered.filter(|_| claim.measure == Measure::Money).unwrap_or(claim.amount));
-            call.number(match claim.rule {
-                Rule::Bucket { max_wait, .. } | Rule::Window { max_wait, .. } => max_wait,
-                Rule::Budget { .. } => 0,
-            });
-            call.rule(&claim.rule);
-        }
+    pub(super) fn command(&self, sha: &str, floors: &Floors, now: Option<Timestamp>) -> Cmd {
+        let keys = KeySet::new(self.group, &self.admission.customer, &[Shelf::Holds, Shelf::Leases], self.claims().map(limit_of));
+        let mut call = Call::begin(sha, &keys, 11 + 15 * self.admission.claims.len());
+        call.now(now);
+        call.admission(&keys, self, floors);
         call.0
     }
 }
 
+/// `EVALSHA` of `replace.lua`: takes what is asked in the place of the lines that lie in the same group.
+pub(super) fn replace(sha: &str, old: &Settlement, ask: &Ask<'_>, floors: &Floors, now: Option<Timestamp>) -> Cmd {
+    const FIXED: [Shelf; 5] = [Shelf::Holds, Shelf::EvenEnds, Shelf::OddEnds, Shelf::Lost, Shelf::Leases];
+    let limits = lines_in(ask.group, old).map(|line| &line.claim).chain(ask.claims()).map(limit_of);
+    let keys = KeySet::new(ask.group, &old.customer, &FIXED, limits);
+    let mut call = Call::begin(sha, &keys, 13 + 15 * (old.lines.len() + ask.admission.claims.len()));
+    call.now(now);
+    call.end(&keys, ask.group, old, floors);
+    call.admission(&keys, ask, floors);
+    call.0
+}
+
 /// `EVALSHA` of `settle.lua`, about the lines that lie in this group.
-pub(super) fn settle(sha: &str, group: Group, settlement: &Settlement, now: Option<Timestamp>) -> Cmd {
+pub(super) fn settle(sha: &str, group: Group, settlement: &Settlement, floors: &Floors, now: Option<Timestamp>) -> Cmd {
     const FIXED: [Shelf; 4] = [Shelf::Holds, Shelf::EvenEnds, Shelf::OddEnds, Shelf::Lost];
-    correct(sha, group, &FIXED, settlement, now)
+    correct(sha, group, &FIXED, settlement, floors, now)
 }
 
 /// `EVALSHA` of `lower.lua`: takes claims of this group back, down to what the lines give as used.
-pub(super) fn lower(sha: &str, group: Group, lines: &Settlement, now: Option<Timestamp>) -> Cmd {
-    correct(sha, group, &[Shelf::Holds], lines, now)
+pub(super) fn lower(sha: &str, group: Group, lines: &Settlement, floors: &Floors, now: Option<Timestamp>) -> Cmd {
+    correct(sha, group, &[Shelf::Holds], lines, floors, now)
 }
 
-fn correct(sha: &str, group: Group, fixed: &[Shelf], settlement: &Settlement, now: Option<Timestamp>) -> Cmd {
-    let Settlement { reservation, customer, lines } = settlement;
-    let lines = lines.iter().filter(|line| group.keeps(line.claim.scope.scope));
-    let keys = KeySet::new(group, customer, fixed, lines.clone().map(|line| limit_of(&line.claim)));
-    let count = lines.clone().count();
-    let mut call = Call::begin(sha, &keys, 3 + 12 * count);
-    call.now_and_id(now, *reservation);
-    call.number(count as u64);
-    for line in lines {
-        let (scope, limit) = limit_of(&line.claim);
-        call.number(keys.index(scope, limit) as u64);
-        call.text(limit.as_str());
-        call.number(line.claim.amount);
-        call.number(line.actual);
-        call.number(line.booked);
-        call.flag(matches!(line.claim.rule, Rule::Bucket { forgive: true, .. }));
-        call.rule(&line.claim.rule);
-    }
+fn correct(sha: &str, group: Group, fixed: &[Shelf], settlement: &Settlement, floors: &Floors, now: Option<Timestamp>) -> Cmd {
+    let limits = lines_in(group, settlement).map(|line| limit_of(&line.claim));
+    let keys = KeySet::new(group, &settlement.customer, fixed, limits);
+    let mut call = Call::begin(sha, &keys, 3 + 15 * settlement.lines.len());
+    call.now(now);
+    call.end(&keys, group, settlement, floors);
     call.0
+}
+
+/// The lines of a settlement that lie in a group.
+pub(super) fn lines_in(group: Group, settlement: &Settlement) -> impl Iterator<Item = &Line> + Clone {
+    settlement.lines.iter().filter(move |line| group.keeps(line.claim.scope.scope))
 }
 
 /// `EVALSHA` of `renew.lua`.
@@ -135,7 +108,8 @@ pub(super) fn renew(sha: &str, group: Group, renewal: &Renewal, now: Option<Time
     let Renewal { reservation, customer, lease, metered } = renewal;
     let keys = KeySet::new(group, customer, &[Shelf::Holds, Shelf::Leases], std::iter::empty());
     let mut call = Call::begin(sha, &keys, 5);
-    call.now_and_id(now, *reservation);
+    call.now(now);
+    call.id(*reservation);
     call.text(&customer.owner);
     call.number(*lease);
     call.number(*metered);
@@ -171,7 +145,7 @@ impl Sweep<'_> {
         keys.extend(more);
         let mut call = Call(redis::cmd("EVALSHA"));
         call.0.arg(sha).arg(keys.len()).arg(keys);
-        call.number(now.map_or(0, Timestamp::micros));
+        call.now(now);
         call.text(&customer.owner);
         call.flag(lost_hold == LostHold::Charge);
         call.number(most);
@@ -195,10 +169,66 @@ impl Call {
         Self(cmd)
     }
 
-    /// The two arguments that most scripts begin with. Zero stands for the server's own time.
-    fn now_and_id(&mut self, now: Option<Timestamp>, reservation: ReservationId) {
+    /// The argument that all scripts begin with. Zero stands for the server's own time.
+    fn now(&mut self, now: Option<Timestamp>) {
         self.number(now.map_or(0, Timestamp::micros));
+    }
+
+    fn id(&mut self, reservation: ReservationId) {
         self.0.arg(Hex(reservation));
+    }
+
+    /// An admission as `claims.lua` reads it.
+    fn admission(&mut self, keys: &KeySet<'_>, ask: &Ask<'_>, floors: &Floors) {
+        let Ask { admission, group: _, mode, lease, waits, granted } = *ask;
+        self.id(admission.reservation);
+        self.text(&admission.customer.owner);
+        self.number(lease);
+        self.text(match mode {
+            Mode::Take => "t",
+            Mode::Provisional => "p",
+            Mode::Refused => "r",
+        });
+        self.number(waits);
+        let elastic = |e: &Elastic| (e.fixed, e.per_token, granted.unwrap_or(e.wanted), e.floor);
+        let (fixed, per_token, wanted, floor) = admission.elastic.as_ref().map_or((0, 0, 0, 0), elastic);
+        let lowered = admission.cost_of(granted);
+        for n in [fixed, per_token, wanted, floor, ask.claims().count() as u64] {
+            self.number(n);
+        }
+        for claim in ask.claims() {
+            let (scope, limit) = limit_of(claim);
+            self.number(keys.index(scope, limit) as u64);
+            self.text(limit.as_str());
+            self.text(match claim.measure {
+                Measure::Message => "m",
+                Measure::Money => "$",
+                Measure::Request | Measure::Tokens | Measure::Input | Measure::Output | Measure::Reserved => "-",
+            });
+            self.flag(claim.is_ceiling());
+            self.number(lowered.filter(|_| claim.measure == Measure::Money).unwrap_or(claim.amount));
+            self.number(match claim.rule {
+                Rule::Bucket { max_wait, .. } | Rule::Window { max_wait, .. } => max_wait,
+                Rule::Budget { .. } => 0,
+            });
+            self.rule(claim, floors);
+        }
+    }
+
+    /// The end of a reservation as `ends.lua` reads it.
+    fn end(&mut self, keys: &KeySet<'_>, group: Group, settlement: &Settlement, floors: &Floors) {
+        self.id(settlement.reservation);
+        self.number(lines_in(group, settlement).count() as u64);
+        for line in lines_in(group, settlement) {
+            let (scope, limit) = limit_of(&line.claim);
+            self.number(keys.index(scope, limit) as u64);
+            self.text(limit.as_str());
+            self.number(line.claim.amount);
+            self.number(line.actual);
+            self.number(line.booked);
+            self.flag(matches!(line.claim.rule, Rule::Bucket { forgive: true, .. }));
+            self.rule(&line.claim, floors);
+        }
     }
 
     fn number(&mut self, n: u64) {
@@ -213,8 +243,8 @@ impl Call {
         self.text(if on { "1" } else { "0" });
     }
 
-    fn rule(&mut self, rule: &Rule) {
-        match rule {
+    fn rule(&mut self, claim: &Claim, floors: &Floors) {
+        match &claim.rule {
             Rule::Bucket { bucket, .. } => {
                 self.text("b");
                 for n in [bucket.capacity(), bucket.gain(), bucket.unit()] {
@@ -230,6 +260,10 @@ impl Call {
                 self.number(*cap);
                 for start in boundaries.0 {
                     self.number(start.min(MAX_SECOND));
+                }
+                let Floor { period, generation, spent } = floors.of(&claim.scope, claim.limit);
+                for n in [period, generation, spent] {
+                    self.number(n);
                 }
             }
         }
@@ -249,7 +283,7 @@ impl redis::ToRedisArgs for Hex {
 mod tests {
     use super::*;
     use crate::domain::{Boundaries, Period};
-    use crate::limit::{Bucket, Line, Scope};
+    use crate::limit::{Bucket, Scope};
 
     fn words(cmd: &Cmd) -> String {
         let word = |arg| match arg {
@@ -276,9 +310,9 @@ mod tests {
         let customer = claims[0].scope.clone();
         let admission = Admission { reservation: ReservationId::new(255), customer, claims, elastic: None, lease: 60 };
         assert_eq!(
-            words(&Ask::all(&admission, Group::Whole).command("SHA", Some(Timestamp(9)))),
+            words(&Ask::all(&admission, Group::Whole).command("SHA", &Floors::new(9), Some(Timestamp(9)))),
             "EVALSHA SHA 4 tg1:{c:c}:holds tg1:{shared}:leases tg1:{c:c}:rates tg1:{c:c}:budgets \
-             9 000000000000000000000000000000ff c 60 t 0 0 0 0 0 2 3 rpm - 0 1 5 b 10 1 6000000 4 spend_day $ 0 7 0 m 9007199254740992 1 2 3 9000000000"
+             9 000000000000000000000000000000ff c 60 t 0 0 0 0 0 2 3 rpm - 0 1 5 b 10 1 6000000 4 spend_day $ 0 7 0 m 9007199254740992 1 2 3 9000000000 0 0 0"
         );
     }
 
@@ -288,9 +322,24 @@ mod tests {
         let customer = lines[0].claim.scope.clone();
         let settlement = Settlement { reservation: ReservationId::new(1), customer, lines };
         assert_eq!(
-            words(&settle("SHA", Group::Whole, &settlement, None)),
+            words(&settle("SHA", Group::Whole, &settlement, &Floors::new(9), None)),
             "EVALSHA SHA 6 tg1:{c:c}:holds tg1:{c:c}:ends0 tg1:{c:c}:ends1 tg1:{c:c}:lost tg1:{c:c}:rates tg1:{c:c}:budgets \
-             0 00000000000000000000000000000001 2 5 rpm 1 4 2 1 b 10 1 6000000 6 spend_day 7 4 2 0 m 9007199254740992 1 2 3 9000000000"
+             0 00000000000000000000000000000001 2 5 rpm 1 4 2 1 b 10 1 6000000 6 spend_day 7 4 2 0 m 9007199254740992 1 2 3 9000000000 0 0 0"
+        );
+    }
+
+    #[test]
+    fn a_replacement_is_an_end_and_an_admission_over_one_set_of_keys() {
+        let mut claims = claims();
+        let lines = vec![Line { claim: claims.remove(1), actual: 4, booked: 2 }];
+        let customer = lines[0].claim.scope.clone();
+        let old = Settlement { reservation: ReservationId::new(1), customer: customer.clone(), lines };
+        let admission = Admission { reservation: ReservationId::new(255), customer, claims, elastic: None, lease: 60 };
+        assert_eq!(
+            words(&replace("SHA", &old, &Ask::all(&admission, Group::Whole), &Floors::new(9), Some(Timestamp(9)))),
+            "EVALSHA SHA 7 tg1:{c:c}:holds tg1:{c:c}:ends0 tg1:{c:c}:ends1 tg1:{c:c}:lost tg1:{shared}:leases tg1:{c:c}:budgets \
+             tg1:{c:c}:rates 9 00000000000000000000000000000001 1 6 spend_day 7 4 2 0 m 9007199254740992 1 2 3 9000000000 0 0 0 \
+             000000000000000000000000000000ff c 60 t 0 0 0 0 0 1 7 rpm - 0 1 5 b 10 1 6000000"
         );
     }
 
@@ -322,18 +371,18 @@ mod tests {
         let part = super::super::slots::Tag::of("c");
         let first = Ask { mode: Mode::Provisional, lease: 5, ..Ask::all(&admission, Group::Customer) };
         assert_eq!(
-            words(&first.command("SHA", None)),
+            words(&first.command("SHA", &Floors::new(9), None)),
             format!(
                 "EVALSHA SHA 4 tg1:{part}:c:c:holds tg1:{part}:leases tg1:{part}:c:c:rates tg1:{part}:c:c:budgets \
                  0 000000000000000000000000000000ff c 5 p 0 1000 500 12 2 2 3 rpm - 0 1 5 b 10 1 6000000 4 spend_day $ 0 7 0 m \
-                 9007199254740992 1 2 3 9000000000"
+                 9007199254740992 1 2 3 9000000000 0 0 0"
             )
         );
         let second = Ask { waits: 7, granted: Some(4), ..Ask::all(&admission, Group::Shared) };
         assert_eq!(
-            words(&second.command("SHA", None)),
+            words(&second.command("SHA", &Floors::new(9), None)),
             "EVALSHA SHA 3 tg1:{shared}:c:c:holds tg1:{shared}:leases tg1:{shared}:app:shop:budgets \
-             0 000000000000000000000000000000ff c 60 t 7 1000 500 4 2 1 3 spend_day $ 0 3 0 m 9007199254740992 1 2 3 9000000000"
+             0 000000000000000000000000000000ff c 60 t 7 1000 500 4 2 1 3 spend_day $ 0 3 0 m 9007199254740992 1 2 3 9000000000 0 0 0"
         );
         let named = [format!("tg1:{part}:c:c:user:u:budgets"), format!("tg1:{part}:c:c:budgets")];
         let sweep = Sweep { customer: &customer, group: Group::Customer, lost_hold: LostHold::Charge, most: 16, named: &named };

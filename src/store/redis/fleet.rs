@@ -51,4 +51,12 @@ impl Remote for RedisLedger {
         }
         .boxed()
     }
+
+    fn repaired(&self) -> u64 {
+        self.floors.repaired()
+    }
+
+    fn may_evict(&self) -> Option<bool> {
+        Self::may_evict(self)
+    }
 }

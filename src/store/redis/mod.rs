@@ -15,7 +15,9 @@
 mod call;
 mod cluster;
 mod confirm;
+mod documents;
 mod fleet;
+mod floor;
 mod keys;
 mod leases;
 mod link;
@@ -27,8 +29,11 @@ mod slots;
 mod split;
 mod topology;
 
+pub use self::documents::RedisDocuments;
+
 use self::call::Ask;
 use self::confirm::Confirms;
+use self::floor::Floors;
 use self::keys::{Key, Shelf};
 use self::link::Eviction;
 use self::servers::Servers;
@@ -39,10 +44,13 @@ use crate::domain::Timestamp;
 use crate::limit::{Admission, Decision, ScopeKey, Settlement};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Settlements sent in one round trip; a longer batch takes several, so that none of them outlasts the deadline.
 const SETTLEMENTS_PER_CALL: usize = 128;
+/// Budgets of which it is remembered what was spent.
+const REMEMBERED: usize = 200_000;
 
 /// The ledger in Redis. Cheap to clone; clones share the connections.
 #[derive(Clone)]
@@ -50,6 +58,7 @@ pub struct RedisLedger {
     servers: Servers,
     confirms: Confirms,
     lost_hold: LostHold,
+    floors: Arc<Floors>,
 }
 
 impl RedisLedger {
@@ -59,10 +68,7 @@ impl RedisLedger {
     /// # Errors
     /// As of [`RedisLedger::open`].
     pub fn connect(urls: &[&str], deadline: Duration) -> Result<Self, StoreError> {
-        let servers = match urls {
-            [url] => RedisServers::One(Secret::new(url)),
-            urls => RedisServers::Cluster(urls.iter().map(|url| Secret::new(url)).collect()),
-        };
+        let servers = RedisServers::of(urls.iter().map(|url| Secret::new(url)).collect());
         Self::open(&servers, deadline)
     }
 
@@ -75,7 +81,8 @@ impl RedisLedger {
     /// When there is no address or one is not well-formed. The text does not repeat it, since it may hold a password.
     pub fn open(servers: &RedisServers, deadline: Duration) -> Result<Self, StoreError> {
         let confirms = Confirms::new(split::provisional(deadline));
-        Ok(Self { servers: Servers::open(servers, deadline)?, confirms, lost_hold: LostHold::default() })
+        let floors = Arc::new(Floors::new(REMEMBERED));
+        Ok(Self { servers: Servers::open(servers, deadline)?, confirms, lost_hold: LostHold::default(), floors })
     }
 
     /// The same ledger; holds of gateways that died are treated so when it sweeps.
@@ -95,21 +102,45 @@ impl RedisLedger {
         }
     }
 
+    /// One call of `admit.lua`.
+    async fn decide(&self, ask: &Ask<'_>, now: Option<Timestamp>) -> Result<Decision, StoreError> {
+        let slot = ask.group.slot(&ask.admission.customer.owner);
+        let reply = self.servers.one(slot, ask.command(self.servers.scripts().admit(), &self.floors, now)).await?;
+        let decision = reply::decision(&reply, ask.claims().count())?;
+        self.floors.decided(ask.claims(), &decision, &reply);
+        Ok(decision)
+    }
+
+    /// One call of `replace.lua`.
+    async fn exchange(&self, old: &Settlement, ask: &Ask<'_>, now: Option<Timestamp>) -> Result<Decision, StoreError> {
+        let slot = ask.group.slot(&ask.admission.customer.owner);
+        let command = call::replace(self.servers.scripts().replace(), old, ask, &self.floors, now);
+        let reply = self.servers.one(slot, command).await?;
+        let decision = reply::decision(&reply, ask.claims().count())?;
+        // A refusal tells how things would stand, not how they do.
+        if decision.admitted {
+            self.floors.decided(ask.claims(), &decision, &reply);
+        }
+        Ok(decision)
+    }
+
     async fn settle_all(&self, batch: &[Settlement], now: Option<Timestamp>) -> Result<(), StoreError> {
         let sha = self.servers.scripts().settle();
         for part in batch.chunks(SETTLEMENTS_PER_CALL) {
             let mut commands = Vec::with_capacity(part.len());
+            let mut settled = Vec::with_capacity(part.len());
             for settlement in part {
                 for &group in self.servers.groups() {
-                    let concerned = |line: &crate::limit::Line| group.keeps(line.claim.scope.scope);
-                    if group == Group::Whole || settlement.lines.iter().any(concerned) {
+                    if group == Group::Whole || call::lines_in(group, settlement).next().is_some() {
                         let slot = group.slot(&settlement.customer.owner);
-                        commands.push((slot, call::settle(sha, group, settlement, now)));
+                        commands.push((slot, call::settle(sha, group, settlement, &self.floors, now)));
+                        settled.push((group, settlement));
                     }
                 }
             }
-            for reply in self.servers.all(commands).await? {
+            for ((group, settlement), reply) in settled.into_iter().zip(self.servers.all(commands).await?) {
                 reply::settled(&reply)?;
+                self.floors.settled(call::lines_in(group, settlement), &reply);
             }
         }
         Ok(())
@@ -120,8 +151,23 @@ impl Ledger for RedisLedger {
     fn admit<'a>(&'a self, admission: &'a Admission, now: Option<Timestamp>) -> BoxFuture<'a, Result<Decision, StoreError>> {
         async move {
             match &self.servers {
-                Servers::One(_) => split::decide(&self.servers, &Ask::all(admission, Group::Whole), now).await,
-                Servers::Cluster(_) => split::admit(&self.servers, &self.confirms, admission, now).await,
+                Servers::One(_) => self.decide(&Ask::all(admission, Group::Whole), now).await,
+                Servers::Cluster(_) => split::admit(self, admission, now).await,
+            }
+        }
+        .boxed()
+    }
+
+    fn replace<'a>(
+        &'a self,
+        old: &'a Settlement,
+        admission: &'a Admission,
+        now: Option<Timestamp>,
+    ) -> BoxFuture<'a, Result<Decision, StoreError>> {
+        async move {
+            match &self.servers {
+                Servers::One(_) => self.exchange(old, &Ask::all(admission, Group::Whole), now).await,
+                Servers::Cluster(_) => split::replace(self, old, admission, now).await,
             }
         }
         .boxed()

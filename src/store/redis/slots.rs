@@ -90,6 +90,12 @@ impl fmt::Display for Tag {
     }
 }
 
+/// The slot of any key: of what is between its first `{` and the next `}`, or of all of it.
+pub(super) fn of_key(key: &str) -> u16 {
+    let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map_or("", |(tag, _)| tag);
+    crc16(if tag.is_empty() { key } else { tag }.as_bytes()) % SLOTS
+}
+
 /// The part of a customer: the low byte of what a cluster would hash their id to.
 fn part_of(customer: &str) -> u16 {
     crc16(customer.as_bytes()) % PARTS
@@ -122,6 +128,10 @@ mod tests {
         assert_eq!((crc16(b"foo") % SLOTS, crc16(b"somekey") % SLOTS), (12_182, 11_058));
         assert_eq!(Group::Shared.slot("anybody"), crc16(b"shared") % SLOTS);
         assert_eq!(Tag(0x3f).slot(), crc16(b"g3f") % SLOTS);
+        for (key, same) in [("foo", "{foo}x"), ("a{foo}b}c", "foo"), ("{}foo", "{}foo"), ("tg1:{g3f}:leases", "g3f")] {
+            assert_eq!(of_key(key), of_key(same), "{key}");
+        }
+        assert_eq!((of_key("foo"), of_key("{}foo")), (12_182, crc16(b"{}foo") % SLOTS));
     }
 
     #[test]

@@ -24,13 +24,13 @@
 //! both. Should the second call fail, it may have passed: the first group is given back behind the error, and the caller settles or
 //! abandons the reservation as it would on one server; the first group then has no hold to give back and books what was used.
 //!
-//! Where this differs from one server: a customer whose own requests in flight leave no room for the wanted output cap is refused (and
+//! Where this differs from one server: what takes the place of a reservation ([`replace`]) must fit beside it where both groups are
+//! concerned, since neither group can undo the end of the old one should the other refuse; then the old one is settled. And a customer whose own requests in flight leave no room for the wanted output cap is refused (and
 //! told to come back shortly) even if a nearly spent budget of the second group would have cut the cap down to what fits.
 
+use super::RedisLedger;
 use super::call::{Ask, Mode, lower};
-use super::confirm::Confirms;
 use super::reply;
-use super::servers::Servers;
 use super::slots::Group;
 use crate::domain::Timestamp;
 use crate::limit::{Admission, Claim, Decision, Measure, Outcome, Settlement, Verdict};
@@ -48,49 +48,57 @@ pub(super) fn provisional(deadline: Duration) -> Duration {
 }
 
 /// Decides an admission in a cluster.
-pub(super) async fn admit(
-    servers: &Servers,
-    confirms: &Confirms,
-    admission: &Admission,
-    now: Option<Timestamp>,
-) -> Result<Decision, StoreError> {
+pub(super) async fn admit(ledger: &RedisLedger, admission: &Admission, now: Option<Timestamp>) -> Result<Decision, StoreError> {
     let mut groups = Group::CLUSTER.iter().filter(|group| admission.claims.iter().any(|c| group.keeps(c.scope.scope)));
     match (groups.next(), groups.next()) {
-        (Some(_), Some(_)) => Two { servers, confirms, admission, now }.admit().await,
-        (group, _) => decide(servers, &Ask::all(admission, *group.unwrap_or(&Group::Customer)), now).await,
+        (Some(_), Some(_)) => Two { ledger, admission, now }.admit().await,
+        (group, _) => ledger.decide(&Ask::all(admission, *group.unwrap_or(&Group::Customer)), now).await,
     }
 }
 
-/// One call of `admit.lua`.
-pub(super) async fn decide(servers: &Servers, ask: &Ask<'_>, now: Option<Timestamp>) -> Result<Decision, StoreError> {
-    let slot = ask.group.slot(&ask.admission.customer.owner);
-    let reply = servers.one(slot, ask.command(servers.scripts().admit(), now)).await?;
-    reply::decision(&reply, ask.claims().count())
+/// Puts an admission in the place of a reservation in a cluster; see the module for what is different there.
+pub(super) async fn replace(
+    ledger: &RedisLedger,
+    old: &Settlement,
+    admission: &Admission,
+    now: Option<Timestamp>,
+) -> Result<Decision, StoreError> {
+    let scopes = || old.lines.iter().map(|line| &line.claim).chain(&admission.claims).map(|claim| claim.scope.scope);
+    let mut groups = Group::CLUSTER.iter().filter(|group| scopes().any(|scope| group.keeps(scope)));
+    match (groups.next(), groups.next()) {
+        (Some(_), Some(_)) => {
+            let decision = admit(ledger, admission, now).await?;
+            if decision.admitted {
+                ledger.settle_all(std::slice::from_ref(old), now).await?;
+            }
+            Ok(decision)
+        }
+        (group, _) => ledger.exchange(old, &Ask::all(admission, *group.unwrap_or(&Group::Customer)), now).await,
+    }
 }
 
 /// An admission that claims from both groups.
 struct Two<'a> {
-    servers: &'a Servers,
-    confirms: &'a Confirms,
+    ledger: &'a RedisLedger,
     admission: &'a Admission,
     now: Option<Timestamp>,
 }
 
 impl Two<'_> {
     async fn admit(&self) -> Result<Decision, StoreError> {
-        let Self { servers, admission, now, .. } = *self;
-        let lease = admission.lease.min(u64::try_from(self.confirms.provisional.as_micros()).unwrap_or(u64::MAX));
+        let Self { ledger, admission, now } = *self;
+        let lease = admission.lease.min(u64::try_from(ledger.confirms.provisional.as_micros()).unwrap_or(u64::MAX));
         let ask = Ask { mode: Mode::Provisional, lease, ..Ask::all(admission, Group::Customer) };
-        let mut first = decide(servers, &ask, now).await?;
+        let mut first = ledger.decide(&ask, now).await?;
         // Also of a refused one: it is what puts off the ceiling, and so what the second group says of it.
         let waits =
             first.verdicts.iter().map(|v| if let Outcome::Starts(wait) = v.outcome { wait } else { 0 }).max().unwrap_or(0);
         let ask = Ask { waits, ..Ask::all(admission, Group::Shared) };
         if !first.admitted {
-            let second = decide(servers, &Ask { mode: Mode::Refused, ..ask }, now).await?;
+            let second = ledger.decide(&Ask { mode: Mode::Refused, ..ask }, now).await?;
             return Ok(self.both(first, second));
         }
-        let second = match decide(servers, &Ask { granted: first.granted, ..ask }, now).await {
+        let second = match ledger.decide(&Ask { granted: first.granted, ..ask }, now).await {
             Ok(second) => second,
             Err(error) => {
                 self.give_back_later(&first);
@@ -107,7 +115,7 @@ impl Two<'_> {
         if self.claims(Group::Customer).any(Claim::is_budget) {
             let Admission { reservation, customer, lease, .. } = admission;
             let renewal = Renewal { reservation: *reservation, customer: customer.clone(), lease: *lease, metered: 0 };
-            self.confirms.confirm(servers, renewal, now).await;
+            ledger.confirms.confirm(&ledger.servers, renewal, now).await;
         }
         Ok(self.both(first, second))
     }
@@ -128,8 +136,9 @@ impl Two<'_> {
     /// Takes claims of the first group back, and has its verdicts say how that then stands.
     async fn lower(&self, first: &mut Decision, keeps: impl Fn(&Claim) -> u64) -> Result<(), StoreError> {
         let back = self.taken_back(first, keeps);
-        let command = lower(self.servers.scripts().lower(), Group::Customer, &back, self.now);
-        let reply = self.servers.one(Group::Customer.slot(&back.customer.owner), command).await?;
+        let Self { ledger: RedisLedger { servers, floors, .. }, now, .. } = self;
+        let command = lower(servers.scripts().lower(), Group::Customer, &back, floors, *now);
+        let reply = servers.one(Group::Customer.slot(&back.customer.owner), command).await?;
         for (verdict, stands) in first.verdicts.iter_mut().zip(reply::lowered(&reply, back.lines.len())?) {
             let [used, held, remaining, reset_in] = stands;
             *verdict = Verdict { used, held, remaining, reset_in, ..*verdict };
@@ -140,9 +149,9 @@ impl Two<'_> {
     /// The second call failed. Not waited for, and tried once: the hold is provisional, and rates come back by themselves.
     fn give_back_later(&self, first: &Decision) {
         let back = self.taken_back(first, |claim| if claim.measure == Measure::Message { claim.amount } else { 0 });
-        let (servers, now) = (self.servers.clone(), self.now);
+        let (RedisLedger { servers, floors, .. }, now) = (self.ledger.clone(), self.now);
         tokio::spawn(async move {
-            let command = lower(servers.scripts().lower(), Group::Customer, &back, now);
+            let command = lower(servers.scripts().lower(), Group::Customer, &back, &floors, now);
             if let Err(error) = servers.one(Group::Customer.slot(&back.customer.owner), command).await {
                 tracing::debug!(%error, "half an admission could not be given back; it ends with its lease");
             }
