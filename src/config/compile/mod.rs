@@ -9,6 +9,7 @@ mod models;
 mod overlay;
 mod plans;
 mod pools;
+mod redis;
 mod repeats;
 mod server;
 mod upstreams;
