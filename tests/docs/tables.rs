@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use tollgate::telemetry::Metrics;
 use tollgate::telemetry::metrics::{
-    AnomalyLabels, ApiLabels, JobLabels, ModelLabels, Name, ReasonLabels, RefusalLabels, RepeatLabels, RequestLabels, RetryLabels,
-    StoreLabels, TokenLabels, UpstreamLabels, UpstreamNameLabels,
+    AnomalyLabels, ApiLabels, JobLabels, ModelLabels, Name, ReasonLabels, RefusalLabels, RepeatLabels, RequestLabels,
+    RetryLabels, StoreLabels, TokenLabels, UpstreamLabels, UpstreamNameLabels,
 };
 
 fn set<T: Into<String>>(items: impl IntoIterator<Item = T>) -> BTreeSet<String> {

@@ -57,7 +57,10 @@ fn a_log_says_who_would_have_been_refused_and_by_which_limit() {
     let micros = |seconds| (MONDAY + seconds) * SECOND;
     assert_eq!(found.span, Some((micros(90), micros(300))), "by arrival, not by the end");
     // The same log against limits that are wide enough.
-    assert_eq!(replayed(&log, "[plans.individual]\nmessages = \"unlimited\"\nrpm = \"unlimited\"\ntpm = \"unlimited\"\n").refused, 0);
+    assert_eq!(
+        replayed(&log, "[plans.individual]\nmessages = \"unlimited\"\nrpm = \"unlimited\"\ntpm = \"unlimited\"\n").refused,
+        0
+    );
 }
 
 #[test]
@@ -66,7 +69,8 @@ fn dollars_are_replayed_at_what_was_really_used() {
     // the next day begins anew.
     let hours = [1, 2, 3, 4, 25];
     let log: String = hours.iter().map(|hour| line("c", hour * 3_600, 5, 1_000_000, 500, false) + "\n").collect();
-    let config = "[plans.individual]\nmessages = \"unlimited\"\nrpm = \"unlimited\"\ntpm = \"unlimited\"\nspend = { day = 0.46 }\n";
+    let config =
+        "[plans.individual]\nmessages = \"unlimited\"\nrpm = \"unlimited\"\ntpm = \"unlimited\"\nspend = { day = 0.46 }\n";
     let found = replayed(&log, config);
     assert_eq!((found.requests, found.refused), (5, 1));
     assert_eq!(found.by_limit.get("customer spend_day"), Some(&1));
@@ -87,7 +91,8 @@ async fn the_log_that_a_gateway_writes_is_read_back() {
     let demo = Running::demo(&["--log", "info"]);
     let body = r#"{"model":"gpt-4o-mini","messages":[{"role":"user","content":"hi"}]}"#;
     for _ in 0..4 {
-        let (status, ..) = demo.post("/v1/chat/completions", &[("x-customer-id", "lab-1"), ("authorization", "Bearer x")], body).await;
+        let (status, ..) =
+            demo.post("/v1/chat/completions", &[("x-customer-id", "lab-1"), ("authorization", "Bearer x")], body).await;
         assert_eq!(status, 200);
     }
     let lines = demo.access_log(4);
@@ -96,7 +101,8 @@ async fn the_log_that_a_gateway_writes_is_read_back() {
     let (access, config) = (directory.join("access.log"), directory.join("tighter.toml"));
     std::fs::write(&access, log).expect("written");
     // The plan that the log names is not in this file, so its default plan holds.
-    std::fs::write(&config, "[identity]\ndefault_plan = \"tight\"\n[plans.tight]\nmessages = { rate = \"1/h\", burst = 3 }\n").expect("written");
+    std::fs::write(&config, "[identity]\ndefault_plan = \"tight\"\n[plans.tight]\nmessages = { rate = \"1/h\", burst = 3 }\n")
+        .expect("written");
     let (access, config) = (access.display().to_string(), config.display().to_string());
     let (status, out, err) = run(&["lab", "--replay", &access, "--config", &config], &[]);
     assert_eq!((status, err.as_str()), (Some(0), ""));
@@ -112,7 +118,8 @@ fn csv() -> String {
     let mut csv = String::from("TIMESTAMP,ContextTokens,GeneratedTokens\n");
     for n in 0..1_200_u64 {
         let (seconds, tenths) = (n / 10, n % 10);
-        writeln!(csv, "2023-11-16 18:{:02}:{:02}.{tenths}000000,{},{}", seconds / 60, seconds % 60, 500 + n % 7, 100 - n % 7).expect("memory");
+        writeln!(csv, "2023-11-16 18:{:02}:{:02}.{tenths}000000,{},{}", seconds / 60, seconds % 60, 500 + n % 7, 100 - n % 7)
+            .expect("memory");
     }
     csv
 }
