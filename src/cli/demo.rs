@@ -96,7 +96,10 @@ base_url = "{provider}"
 base_url = "{provider}"
 [identity]
 default_plan = "business"
-# The stand-in's fault-* models have no price.
+# The stand-in's fault-* models fail on request, which is no reason to leave it alone.
+[retry]
+breaker = {{ failures = 0 }}
+# They have no price.
 [pricing]
 unpriced = "free"
 

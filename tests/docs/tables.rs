@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use tollgate::telemetry::Metrics;
 use tollgate::telemetry::metrics::{
-    AnomalyLabels, ApiLabels, DegradedLabels, JobLabels, ModelLabels, Name, RefusalLabels, RepeatLabels, RequestLabels,
-    StoreLabels, TokenLabels, UpstreamLabels,
+    AnomalyLabels, ApiLabels, DegradedLabels, JobLabels, ModelLabels, Name, ReasonLabels, RefusalLabels, RepeatLabels,
+    RequestLabels, RetryLabels, StoreLabels, TokenLabels, UpstreamLabels, UpstreamNameLabels,
 };
 
 fn set<T: Into<String>>(items: impl IntoIterator<Item = T>) -> BTreeSet<String> {
@@ -121,6 +121,9 @@ fn every_metric_is_explained_with_its_kind_and_labels() {
     metrics.degraded.get_or_create(&DegradedLabels { kind: "cheaper", cause: "spend" }).inc();
     metrics.spent.get_or_create(&ModelLabels { model: model() }).inc();
     metrics.upstream.get_or_create(&UpstreamLabels { upstream: model(), result: "ok" }).inc();
+    metrics.retries.get_or_create(&RetryLabels { upstream: model(), cause: "timeout" }).inc();
+    metrics.retries_ended.get_or_create(&ReasonLabels { reason: "attempts" }).inc();
+    metrics.breaker.get_or_create(&UpstreamNameLabels { upstream: model() }).set(1);
     metrics.estimated.get_or_create(&ModelLabels { model: model() }).inc();
     metrics.anomalies.get_or_create(&AnomalyLabels { kind: "k" }).inc();
     metrics.duration.get_or_create(&ApiLabels { api: "chat" }).observe(1.0);
