@@ -73,7 +73,8 @@ fn what_would_take_for_ever_is_refused() {
         ("rate = \"0/s\"\n", "is 0, so nobody ever comes"),
         ("count = 3\nlasts = \"1s\"\n", "needs a rate"),
     ] {
-        let text = format!("title = \"t\"\n[[runs]]\nname = \"r\"\ngateway = \"none\"\n[crowds.b]\ninput = 1\noutput = 1\n{what}");
+        let text =
+            format!("title = \"t\"\n[[runs]]\nname = \"r\"\ngateway = \"none\"\n[crowds.b]\ninput = 1\noutput = 1\n{what}");
         let problems = Scenario::parse(&text, "s.toml").expect_err(what);
         assert!(problems.len() == 1 && problems[0].to_string().contains(reason), "{problems:#?}");
     }

@@ -49,7 +49,11 @@ fn the_first_morning_loses_a_third_and_the_second_nobody() {
     let levels: Vec<u8> = second.levels.iter().map(|(_, level)| *level).collect();
     assert_eq!(levels, [1, 2, 3, 2, 1, 0]);
     let at = |index: usize| second.levels[index].0;
-    assert!((10 * MINUTE..11 * MINUTE).contains(&at(0)) && at(2) < at(0) + MINUTE, "in the first minute of the rush: {:?}", second.levels);
+    assert!(
+        (10 * MINUTE..11 * MINUTE).contains(&at(0)) && at(2) < at(0) + MINUTE,
+        "in the first minute of the rush: {:?}",
+        second.levels
+    );
     assert!(at(3) >= at(2) + 10 * MINUTE, "{:?}", second.levels);
     // Live work comes first: what was already in line aside, background waits until the level is over.
     let job = crowd(second, "job");
@@ -62,7 +66,9 @@ fn the_first_morning_loses_a_third_and_the_second_nobody() {
 
     // Both stand beside the field figures.
     let text = printed(&scenario, &report);
-    for line in ["first morning, naive client", "a month later, Tollgate", "270 requests a minute become 610", "nobody is turned away"] {
+    for line in
+        ["first morning, naive client", "a month later, Tollgate", "270 requests a minute become 610", "nobody is turned away"]
+    {
         assert!(text.contains(line), "{text}");
     }
 }

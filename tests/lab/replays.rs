@@ -57,7 +57,10 @@ fn a_log_says_who_would_have_been_refused_and_by_which_limit() {
     let micros = |seconds| (MONDAY + seconds) * SECOND;
     assert_eq!(found.span, Some((micros(90), micros(300))), "by arrival, not by the end");
     // The same log against limits that are wide enough.
-    assert_eq!(replayed(&log, "[plans.individual]\nmessages = \"unlimited\"\nrpm = \"unlimited\"\ntpm = \"unlimited\"\n").refused, 0);
+    assert_eq!(
+        replayed(&log, "[plans.individual]\nmessages = \"unlimited\"\nrpm = \"unlimited\"\ntpm = \"unlimited\"\n").refused,
+        0
+    );
 }
 
 #[test]
@@ -66,7 +69,8 @@ fn dollars_are_replayed_at_what_was_really_used() {
     // the next day begins anew.
     let hours = [1, 2, 3, 4, 25];
     let log: String = hours.iter().map(|hour| line("c", hour * 3_600, 5, 1_000_000, 500, false) + "\n").collect();
-    let config = "[plans.individual]\nmessages = \"unlimited\"\nrpm = \"unlimited\"\ntpm = \"unlimited\"\nspend = { day = 0.46 }\n";
+    let config =
+        "[plans.individual]\nmessages = \"unlimited\"\nrpm = \"unlimited\"\ntpm = \"unlimited\"\nspend = { day = 0.46 }\n";
     let found = replayed(&log, config);
     assert_eq!((found.requests, found.refused), (5, 1));
     assert_eq!(found.by_limit.get("customer spend_day"), Some(&1));
@@ -87,7 +91,8 @@ async fn the_log_that_a_gateway_writes_is_read_back() {
     let demo = Running::demo(&["--log", "info"]);
     let body = r#"{"model":"gpt-4o-mini","messages":[{"role":"user","content":"hi"}]}"#;
     for _ in 0..4 {
-        let (status, ..) = demo.post("/v1/chat/completions", &[("x-customer-id", "lab-1"), ("authorization", "Bearer x")], body).await;
+        let (status, ..) =
+            demo.post("/v1/chat/completions", &[("x-customer-id", "lab-1"), ("authorization", "Bearer x")], body).await;
         assert_eq!(status, 200);
     }
     let lines = demo.access_log(4);
@@ -95,15 +100,17 @@ async fn the_log_that_a_gateway_writes_is_read_back() {
     let directory = demo.directory.path();
     let (access, config) = (directory.join("access.log"), directory.join("tighter.toml"));
     std::fs::write(&access, log).expect("written");
-    // The plan that the log names is not in this file, so its default plan holds.
-    std::fs::write(&config, "[identity]\ndefault_plan = \"tight\"\n[plans.tight]\nmessages = { rate = \"1/h\", burst = 3 }\n").expect("written");
+    let tighter = "[plans.tight]\nmessages = { rate = \"1/h\", burst = 3 }\n[customers.lab-1]\nplan = \"tight\"\n";
+    std::fs::write(&config, tighter).expect("written");
     let (access, config) = (access.display().to_string(), config.display().to_string());
     let (status, out, err) = run(&["lab", "--replay", &access, "--config", &config], &[]);
     assert_eq!((status, err.as_str()), (Some(0), ""));
     assert!(out.starts_with("4 requests of 1 customers, "), "{out}");
-    assert!(out.contains("would be refused                1 (25 %)\n  of these answered then        1\n"), "{out}");
-    assert!(out.contains("  customer messages  1\n"), "{out}");
-    assert!(out.contains("  lab-1      1        4   customer messages 1\n"), "{out}");
+    let lines: Vec<String> = out.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    for right in ["would be refused 1 (25 %)", "of these answered then 1", "customer messages 1", "lab-1 1 4 customer messages 1"]
+    {
+        assert!(lines.iter().any(|line| line == right), "{right}: {out}");
+    }
     assert!(demo.terminate().0.success());
 }
 
@@ -112,7 +119,8 @@ fn csv() -> String {
     let mut csv = String::from("TIMESTAMP,ContextTokens,GeneratedTokens\n");
     for n in 0..1_200_u64 {
         let (seconds, tenths) = (n / 10, n % 10);
-        writeln!(csv, "2023-11-16 18:{:02}:{:02}.{tenths}000000,{},{}", seconds / 60, seconds % 60, 500 + n % 7, 100 - n % 7).expect("memory");
+        writeln!(csv, "2023-11-16 18:{:02}:{:02}.{tenths}000000,{},{}", seconds / 60, seconds % 60, 500 + n % 7, 100 - n % 7)
+            .expect("memory");
     }
     csv
 }
@@ -128,14 +136,14 @@ fn a_trace_beyond_the_ceiling_uses_it_whole_without_a_429() {
     let [naive, gateway] = report.runs.as_slice() else { panic!("two runs") };
     assert!(naive.providers[0].refused > 100, "{}", naive.providers[0].refused);
     let requests = crowd(gateway, "requests");
-    assert_eq!(gateway.providers[0].refused, 0, "the provider never says 429");
+    assert_eq!(gateway.providers[0].refused, 0, "the provider never says 429:\n{}", printed(&scenario, &report));
     assert_eq!(requests.fates.iter().sum::<u64>(), 1_200);
     // A full bucket and two minutes' refill at 97 % are 529,200 tokens.
     let (used, there) = (gateway.providers[0].tokens, 180_000 + 2 * 174_600);
     assert!(used * 100 >= there * 95, "{used} of {there}");
     assert!(requests.of(Fate::Unanswered) > 200, "what is too much is refused: {:?}", requests.fates);
     let waited = requests.served.iter().map(|served| served.started - served.arrived).max().expect("some wait");
-    assert!((5 * SECOND..40 * SECOND).contains(&waited), "{waited}");
+    assert!((1..6 * SECOND).contains(&waited), "some wait for a moment, nobody for longer than the budget: {waited}");
     let text = printed(&scenario, &report);
     assert!(text.contains("wait, p50 / p99 / longest") && text.contains("refused by pool tpm"), "{text}");
 }
@@ -150,7 +158,7 @@ fn a_trace_under_the_ceiling_is_served_whole_and_at_once() {
     let (status, out, err) = run(&["lab", "--trace", &path, "--tpm", "400000", "--svg", &chart], &[]);
     assert_eq!((status, err.as_str()), (Some(0), ""));
     assert!(out.starts_with("The trace small.csv against a ceiling\n"), "{out}");
-    assert!(out.contains("  answered                                1,200 (100 %)          1,200 (100 %)"), "{out}");
+    assert!(out.contains("  answered                                 1,200 (100 %)            1,200 (100 %)\n"), "{out}");
     assert!(!out.contains("refused by"), "{out}");
     assert!(std::fs::read_to_string(&chart).expect("drawn").contains("ceiling of trace: 388,000"));
 }

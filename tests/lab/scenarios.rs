@@ -50,7 +50,11 @@ fn the_order_bug_costs_the_merchant_its_surplus_and_nobody_else_anything() {
     assert_eq!((beside.of(Fate::Full), beside.questions), (21_600, 21_600), "nobody else notices");
     assert_eq!(beside.served, without.served, "to the last request, as if the merchant were not there");
     assert_eq!(gateway.providers[0].refused, 0, "and the provider never says 429");
-    assert!(gateway.providers[0].trailing_requests.most <= 1_261, "97 % of 1,300: {:?}", gateway.providers[0].trailing_requests.most);
+    assert!(
+        gateway.providers[0].trailing_requests.most <= 1_261,
+        "97 % of 1,300: {:?}",
+        gateway.providers[0].trailing_requests.most
+    );
 }
 
 #[test]
@@ -144,7 +148,8 @@ fn small_requests_run_into_rpm_and_large_ones_into_tpm() {
 
 #[test]
 fn a_seed_gives_the_same_table_and_another_seed_another() {
-    let text = std::fs::read_to_string(format!("{}/config/scenarios/order-bug.toml", env!("CARGO_MANIFEST_DIR"))).expect("the file");
+    let text =
+        std::fs::read_to_string(format!("{}/config/scenarios/order-bug.toml", env!("CARGO_MANIFEST_DIR"))).expect("the file");
     let shorter = text.replace("length = \"30m\"", "length = \"2m\"").replace("gives_up = \"11m\"", "gives_up = \"2m\"");
     let table = |text: &str| {
         let scenario = crate::kit::parsed(text);

@@ -162,7 +162,8 @@ impl Gateway {
         }
         let lines = admission.lines(&decision);
         self.pools.claimed(now, &lines);
-        let deferred = if decision.deferred() { admission.claims.into_iter().filter(Claim::is_ceiling).collect() } else { Vec::new() };
+        let deferred =
+            if decision.deferred() { admission.claims.into_iter().filter(Claim::is_ceiling).collect() } else { Vec::new() };
         let cap = decision.granted.unwrap_or(cap);
         let held = Held {
             model: Arc::clone(asked.model),
@@ -221,7 +222,8 @@ impl Gateway {
 
     fn claim(&mut self, now: Timestamp, held: &mut Held, claims: Vec<Claim>) -> Result<u64, Refusal> {
         let Settlement { reservation, customer, .. } = &held.settlement;
-        let admission = Admission { reservation: *reservation, customer: customer.clone(), claims, elastic: None, lease: u64::MAX };
+        let admission =
+            Admission { reservation: *reservation, customer: customer.clone(), claims, elastic: None, lease: u64::MAX };
         let decision = self.books.admit(now, &admission);
         if !decision.admitted {
             return Err(Refusal::worst(&admission.claims, &decision).expect("what is not admitted was refused by a limit"));
@@ -233,15 +235,15 @@ impl Gateway {
     }
 
     /// Books a request that was answered.
-    pub fn answered(&mut self, now: Timestamp, held: Box<Held>, input: u64, output: u64) {
+    pub fn answered(&mut self, now: Timestamp, held: Held, input: u64, output: u64) {
         self.expected.learn(&held.model, &held.plan, output);
         let cost = self.cost(&held.model, input, output);
-        self.settle(now, *held, &Actuals { attempted: true, input, input_uncached: input, output, cost });
+        self.settle(now, held, &Actuals { attempted: true, input, input_uncached: input, output, cost });
     }
 
     /// Books a request that no provider answered.
-    pub fn failed(&mut self, now: Timestamp, held: Box<Held>, attempted: bool) {
-        self.settle(now, *held, &Actuals { attempted, ..Actuals::default() });
+    pub fn failed(&mut self, now: Timestamp, held: Held, attempted: bool) {
+        self.settle(now, held, &Actuals { attempted, ..Actuals::default() });
     }
 
     fn settle(&mut self, now: Timestamp, held: Held, actuals: &Actuals) {

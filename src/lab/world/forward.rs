@@ -66,7 +66,7 @@ impl World<'_> {
             }
             Err(refusal) => {
                 let attempted = self.questions[id].calls > 0;
-                self.gateway.failed(books::instant(self.now), held, attempted);
+                self.gateway.failed(books::instant(self.now), *held, attempted);
                 self.limited(id, crowds, &refusal);
             }
         }
@@ -84,7 +84,7 @@ impl World<'_> {
                 self.schedule(wait, Event::Start(id));
             }
             Err(refusal) => {
-                self.gateway.failed(books::instant(self.now), held, true);
+                self.gateway.failed(books::instant(self.now), *held, true);
                 self.limited(id, crowds, &refusal);
             }
         }
@@ -109,7 +109,7 @@ impl World<'_> {
             return self.schedule(wait, Event::Retry(id));
         }
         let held = self.questions[id].held.take().expect("it is held since it was admitted");
-        self.gateway.failed(books::instant(self.now), held, true);
+        self.gateway.failed(books::instant(self.now), *held, true);
         self.fall_back(id, crowds, Cause::Provider, No { told, by: what.to_owned() });
     }
 
@@ -171,7 +171,7 @@ impl World<'_> {
                 } else {
                     Fate::Full
                 };
-                self.gateway.answered(books::instant(now), held, input, output);
+                self.gateway.answered(books::instant(now), *held, input, output);
                 fate
             }
             None => {
