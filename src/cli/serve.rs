@@ -46,7 +46,8 @@ async fn serve(policy: Policy) -> Result<(), String> {
     let server = Server::bind(gateway).await.map_err(|error| error.to_string())?;
     let address = server.address().map_err(|error| error.to_string())?;
     crate::estimate::Estimator::warm_up();
-    tracing::info!(version = env!("CARGO_PKG_VERSION"), %address, "serving");
+    let admin = server.admin_address().map_err(|error| error.to_string())?.map(tracing::field::display);
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), %address, admin, "serving");
     server.serve(super::signal::stop()).await;
     tracing::info!("stopped");
     Ok(())
@@ -60,10 +61,9 @@ async fn serve(policy: Policy) -> Result<(), String> {
 pub async fn open(store: &StoreKind, clock: Arc<SystemClock>) -> Result<Stores, StoreError> {
     Ok(match store {
         StoreKind::Embedded { path, lost_hold } => Stores::embedded(path, clock, *lost_hold)?,
-        StoreKind::Redis { urls, deadline, lost_hold, outage, lease: _ } => {
-            let urls: Vec<&str> = urls.iter().map(crate::config::policy::Secret::expose).collect();
-            let redis = Arc::new(RedisLedger::connect(&urls, *deadline)?.with_lost_hold(*lost_hold));
-            let documents = Arc::new(RedisDocuments::connect(&urls, *deadline)?);
+        StoreKind::Redis { servers, deadline, lost_hold, outage, lease: _ } => {
+            let redis = Arc::new(RedisLedger::open(servers, *deadline)?.with_lost_hold(*lost_hold));
+            let documents = Arc::new(RedisDocuments::open(servers, *deadline)?);
             Stores { ledger: Arc::new(Guarded::new(redis, outage.clone(), clock)?), documents }
         }
     })

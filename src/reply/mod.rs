@@ -8,10 +8,12 @@
 mod degraded;
 mod handoff;
 mod headers;
+pub mod job;
 mod limit;
 mod message;
 mod names;
 mod rejection;
+mod replay;
 mod response;
 mod shape;
 mod standing;
@@ -20,8 +22,11 @@ mod text;
 pub use degraded::mark_answer;
 pub use handoff::{HANDOFF_MODEL, Handoff, hand_off};
 pub use headers::{is_account_number, rate_headers};
-pub use names::{DEGRADED, LEVEL, MODEL, NOTICE, OUTPUT_CAP, REFUSED_BY, REQUEST_ID, TICKET, TICKET_URL};
+pub use names::{
+    DEGRADED, LEVEL, MODEL, NOTICE, ORIGINAL_REQUEST_ID, OUTPUT_CAP, REFUSED_BY, REPLAYED, REQUEST_ID, TICKET, TICKET_URL,
+};
 pub use rejection::{Forbidden, Rejection, Unauthenticated, UpstreamFault};
-pub use response::{Context, advise_against_retry, answer_headers, mark_provider, reject};
+pub use replay::{outlives, replay};
+pub use response::{Context, advise_against_retry, answer_headers, forbid_retry, mark_provider, reject};
 pub use standing::Standing;
 pub use text::rfc3339;

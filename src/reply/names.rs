@@ -10,6 +10,10 @@ pub const REFUSED_BY: HeaderName = HeaderName::from_static("x-tollgate-refused-b
 pub const NOTICE: HeaderName = HeaderName::from_static("x-tollgate-notice");
 /// The output cap that was written into the request, in tokens.
 pub const OUTPUT_CAP: HeaderName = HeaderName::from_static("x-tollgate-output-cap");
+/// That the answer is one that was given before.
+pub const REPLAYED: HeaderName = HeaderName::from_static("x-tollgate-replayed");
+/// Our id of the request that made an answer which is given again.
+pub const ORIGINAL_REQUEST_ID: HeaderName = HeaderName::from_static("x-tollgate-original-request-id");
 /// What was given up for this answer, and why: `cheaper;cause=spend`, `handoff;cause=provider`. Absent when nothing was.
 pub const DEGRADED: HeaderName = HeaderName::from_static("x-tollgate-degraded");
 /// The model that answered; `human-triage` for the hand-off.

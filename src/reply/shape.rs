@@ -9,6 +9,10 @@ use http::StatusCode;
 const CONCURRENT_RETRY: u64 = 1_000_000;
 /// When to come back while the store is away, microseconds: it may be back by then.
 const OUTAGE_RETRY: u64 = 1_000_000;
+/// When to come back for a reply that is still being made, microseconds.
+const REPEAT_RETRY: u64 = 1_000_000;
+/// When to come back with another asynchronous request, microseconds: one may have ended by then.
+const JOBS_RETRY: u64 = 10_000_000;
 
 /// A rejection in terms of HTTP.
 #[derive(Debug, PartialEq, Eq)]
@@ -62,6 +66,7 @@ impl Rejection {
     pub(super) fn shape(&self) -> Shape<'_> {
         let shape = |status, code| Shape { status, code, kind: None, param: None, retry: Retry::Unsaid };
         let at = |param, shape| Shape { param: Some(param), ..shape };
+        let never = |shape| Shape { retry: Retry::Never, ..shape };
         let after = |micros, shape| Shape { retry: Retry::After(micros), ..shape };
         match self {
             Self::Limit(refusal) => of_limit(refusal),
@@ -99,12 +104,22 @@ impl Rejection {
             Self::UnsupportedEncoding => shape(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_content_encoding"),
             Self::UnsupportedMediaType => shape(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type"),
             Self::NotFound { .. } => shape(StatusCode::NOT_FOUND, "route_not_found"),
+            Self::TicketNotFound => shape(StatusCode::NOT_FOUND, "ticket_not_found"),
+            Self::TriageUnavailable => after(OUTAGE_RETRY, shape(StatusCode::SERVICE_UNAVAILABLE, "triage_unavailable")),
             Self::MethodNotAllowed { .. } => shape(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
             Self::ModelNotPriced { .. } => at("model", shape(StatusCode::BAD_REQUEST, "model_not_priced")),
             Self::ModelNotAllowed { .. } => at("model", shape(StatusCode::FORBIDDEN, "model_not_allowed")),
             Self::ServiceTierNotPriced { .. } => at("service_tier", shape(StatusCode::BAD_REQUEST, "service_tier_not_priced")),
             Self::BackgroundNotSupported => at("background", shape(StatusCode::BAD_REQUEST, "background_not_supported")),
             Self::UnboundedFeature { param } => at(param, shape(StatusCode::BAD_REQUEST, "unbounded_feature")),
+            Self::IdempotencyInProgress => after(REPEAT_RETRY, shape(StatusCode::CONFLICT, "idempotency_in_progress")),
+            Self::IdempotencyKeyReused => never(shape(StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused")),
+            Self::ReplyNotKept { .. } => never(shape(StatusCode::GONE, "reply_not_kept")),
+            Self::JobNotFound => shape(StatusCode::NOT_FOUND, "job_not_found"),
+            Self::JobExpired => never(shape(StatusCode::GONE, "job_expired")),
+            Self::TooManyJobs { .. } => {
+                Shape { kind: Some("requests"), ..after(JOBS_RETRY, shape(StatusCode::TOO_MANY_REQUESTS, "too_many_jobs")) }
+            }
             Self::Upstream(UpstreamFault::Connect) => shape(StatusCode::BAD_GATEWAY, "upstream_unreachable"),
             Self::Upstream(UpstreamFault::Broken) => shape(StatusCode::BAD_GATEWAY, "upstream_broken"),
             Self::Upstream(UpstreamFault::Timeout) => shape(StatusCode::GATEWAY_TIMEOUT, "upstream_timeout"),

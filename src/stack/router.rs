@@ -2,11 +2,12 @@
 
 use super::call::Arrived;
 use super::{Gateway, Stack, levels};
+use crate::config::policy::Auth;
 use crate::domain::RequestId;
+use crate::repeats::jobs::Jobs;
 use crate::reply::{self, Rejection};
 use crate::store::outage::Status;
-use crate::telemetry::Record;
-use crate::telemetry::metrics::{Name, PoolLabels};
+use crate::telemetry::metrics::{JobLabels, Name, PoolLabels};
 use crate::telemetry::outage::OutageMetrics;
 use crate::wire::{Api, Dialect};
 use axum::Router;
@@ -31,6 +32,8 @@ pub struct Peer(pub SocketAddr);
 pub struct Routes {
     gateway: Arc<Gateway>,
     stack: Stack,
+    desk: Stack,
+    status: Stack,
     draining: Arc<AtomicBool>,
 }
 
@@ -44,8 +47,8 @@ impl Routes {
     /// The routes of a gateway.
     #[must_use]
     pub fn new(gateway: Arc<Gateway>) -> Self {
-        let stack = super::build(&gateway);
-        Self { gateway, stack, draining: Arc::default() }
+        let (stack, desk, status) = (super::build(&gateway), super::desk_stack(&gateway), super::build_status(&gateway));
+        Self { gateway, stack, desk, status, draining: Arc::default() }
     }
 
     /// From now on readiness says no: the gateway is going away.
@@ -64,6 +67,9 @@ impl Routes {
             .route("/v1/messages/count_tokens", api(Api::CountTokens))
             .route("/v1/models", get(models).fallback(only_get))
             .route("/v1/models/{*id}", get(models).fallback(only_get))
+            .route("/v1/jobs/{id}", get(jobs).delete(jobs).fallback(only_get_or_delete))
+            .route("/v1/jobs/{id}/result", get(jobs).fallback(only_get))
+            .route("/v1/triage/{id}", get(triage).fallback(only_get))
             .route("/healthz", get(healthz))
             .route("/readyz", get(readyz))
             .route("/metrics", get(metrics))
@@ -74,7 +80,6 @@ impl Routes {
     async fn serve(self, api: Api, request: Request) -> Response {
         let (head, body) = request.into_parts();
         let peer = head.extensions.get::<Peer>().map_or_else(|| [127, 0, 0, 1].into(), |peer| peer.0.ip());
-        let id = RequestId::new(fastrand::u128(..));
         let arrived = Arrived {
             api,
             head,
@@ -82,9 +87,14 @@ impl Routes {
             peer,
             at: self.gateway.clock.now(),
             policy: self.gateway.policy.load_full(),
-            record: Arc::new(Record::new(id, api, self.gateway.metrics.clone())),
+            record: Arc::new(self.gateway.record(api)),
         };
-        match self.stack.oneshot(arrived).await {
+        let stack = match api {
+            Api::Jobs(_) => self.desk,
+            Api::Triage(_) => self.status,
+            _ => self.stack,
+        };
+        match stack.oneshot(arrived).await {
             Ok(reply) => reply,
             Err(never) => match never {},
         }
@@ -117,6 +127,18 @@ async fn models(State(routes): State<Routes>, request: Request) -> Response {
     routes.serve(if anthropic { Api::AnthropicModels } else { Api::Models }, request).await
 }
 
+/// How an asynchronous request stands, in the format its caller most likely reads.
+async fn jobs(State(routes): State<Routes>, request: Request) -> Response {
+    let anthropic = request.headers().contains_key("anthropic-version");
+    routes.serve(Api::Jobs(if anthropic { Dialect::Anthropic } else { Dialect::OpenAi }), request).await
+}
+
+async fn triage(State(routes): State<Routes>, request: Request) -> Response {
+    let anthropic = request.headers().contains_key("anthropic-version");
+    let dialect = if anthropic { Dialect::Anthropic } else { Dialect::OpenAi };
+    routes.serve(Api::Triage(dialect), request).await
+}
+
 /// Whether a path holds segments that a URL parser resolves (`..`, also in its encoded spellings): behind the one route whose end is free
 /// they would lead to any other resource of the provider's, with the company's key.
 fn climbs(path: &str) -> bool {
@@ -139,6 +161,10 @@ async fn only_get(State(routes): State<Routes>, request: Request) -> Response {
     routes.refuse(&request, &Rejection::MethodNotAllowed { allow: "GET" })
 }
 
+async fn only_get_or_delete(State(routes): State<Routes>, request: Request) -> Response {
+    routes.refuse(&request, &Rejection::MethodNotAllowed { allow: "GET, DELETE" })
+}
+
 /// Alive: the process answers.
 async fn healthz() -> &'static str {
     "ok\n"
@@ -152,6 +178,11 @@ async fn readyz(State(routes): State<Routes>) -> Response {
     let standing = routes.gateway.ledger.standing().unwrap_or_default();
     let (status, text) = match standing.alone_until {
         _ if routes.draining.load(Ordering::Relaxed) => (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n".to_owned()),
+        _ if answers && !standing.breaker_open && standing.evicts => (
+            StatusCode::OK,
+            "ready, but the store may throw budgets away when its memory is full: set its maxmemory-policy to noeviction\n"
+                .to_owned(),
+        ),
         _ if answers && !standing.breaker_open => (StatusCode::OK, "ready\n".to_owned()),
         Some(until) => {
             let (alone, refused, waiting) = (standing.alone, standing.refused_alone, standing.waiting);
@@ -171,6 +202,14 @@ async fn readyz(State(routes): State<Routes>) -> Response {
 async fn metrics(State(routes): State<Routes>) -> Response {
     let gateway = &routes.gateway;
     gateway.metrics.unsettled.set(i64::try_from(gateway.settler.status().outstanding).unwrap_or(i64::MAX));
+    if matches!(gateway.policy.load().auth, Auth::Keys { .. })
+        && let Ok((queued, running)) = Jobs::new(gateway.documents.clone()).count().await
+    {
+        for (state, count) in [("queued", queued), ("running", running)] {
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            gateway.metrics.jobs.get_or_create(&JobLabels { state }).set(count);
+        }
+    }
     show_levels(gateway);
     if let Some(standing) = gateway.ledger.standing() {
         show(&gateway.metrics.outage, &standing);
@@ -203,11 +242,13 @@ fn show(metrics: &OutageMetrics, standing: &Status) {
         (&metrics.refused_alone, standing.refused_alone),
         (&metrics.replayed, standing.replayed),
         (&metrics.stale, standing.stale),
+        (&metrics.repaired, standing.repaired),
     ] {
         // Counted over there, by one that only counts up.
         counter.inner().store(count, Ordering::Relaxed);
     }
     metrics.away.set(i64::from(standing.away));
+    metrics.evicts.set(i64::from(standing.evicts));
     metrics.breaker_open.set(i64::from(standing.breaker_open));
     metrics.waiting.set(i64::try_from(standing.waiting).unwrap_or(i64::MAX));
     metrics.gateways.set(i64::try_from(standing.gateways).unwrap_or(i64::MAX));

@@ -12,6 +12,8 @@ use std::sync::Arc;
 
 /// Whole, in millionths.
 const WHOLE: u128 = 1_000_000;
+/// Microseconds.
+const MINUTE: u128 = 60_000_000;
 /// Ceilings watched at once. There is one a pool, in passthrough mode one a pool and credential.
 const MOST: usize = 4_096;
 /// A ceiling that nobody has asked for so long is forgotten, microseconds; its minute is over.
@@ -30,7 +32,8 @@ struct Use {
 
 struct Metered {
     name: LimitName,
-    ceiling: u64,
+    /// What it allows a minute, in millionths of a request or token: a small limit with headroom is no whole number.
+    ceiling: u128,
     gauge: Gauge,
 }
 
@@ -108,18 +111,18 @@ impl Ceilings {
 
 impl Metered {
     fn millionths(&mut self, now: Timestamp) -> u64 {
-        let used = u128::from(self.gauge.used(now)) * WHOLE;
+        let used = u128::from(self.gauge.used(now)) * WHOLE * WHOLE;
         u64::try_from(used.checked_div(u128::from(self.ceiling)).unwrap_or(0)).unwrap_or(u64::MAX)
     }
 }
 
-/// What the ceiling allows a minute; `None` for other limits, and for those of a day, which say nothing about a minute.
-fn per_minute(line: &Line) -> Option<u64> {
+/// What the ceiling allows a minute, in millionths; `None` for other limits, and for those of a day, which say nothing about a minute.
+fn per_minute(line: &Line) -> Option<u128> {
     let minute = matches!(line.claim.limit, LimitName::Rpm | LimitName::Tpm | LimitName::InputTpm | LimitName::OutputTpm);
     match line.claim.rule {
         _ if !line.claim.is_ceiling() || !minute => None,
-        Rule::Bucket { bucket, .. } => Some(bucket.per_minute()),
-        Rule::Window { limit, .. } => Some(limit),
+        Rule::Bucket { bucket, .. } => (u128::from(bucket.gain()) * MINUTE * WHOLE).checked_div(u128::from(bucket.unit())),
+        Rule::Window { limit, .. } => Some(u128::from(limit) * WHOLE),
         Rule::Budget { .. } => None,
     }
 }

@@ -50,8 +50,16 @@ pub struct Metrics {
     pub queued: Gauge,
     /// Settlements not yet in the store.
     pub unsettled: Gauge,
+    /// Records of requests that were not kept.
+    pub records_dropped: Counter,
     /// The store's outages.
     pub outage: OutageMetrics,
+    /// Requests with an idempotency key, by what came of the key.
+    pub repeats: Family<RepeatLabels, Counter>,
+    /// Asynchronous requests in the store, by state; set when the metrics are read.
+    pub jobs: Family<JobLabels, Gauge>,
+    /// Asynchronous requests that ended here, by state.
+    pub jobs_ended: Family<JobLabels, Counter>,
     /// The triage queue, and webhooks.
     pub triage: TriageMetrics,
     /// How much is given up, by pool.
@@ -108,6 +116,10 @@ labels! {
     ApiLabels { api: &'static str }
     /// Labels of [`Metrics::store_calls`].
     StoreLabels { operation: &'static str, result: &'static str }
+    /// Labels of [`Metrics::repeats`].
+    RepeatLabels { outcome: &'static str }
+    /// Labels of [`Metrics::jobs`].
+    JobLabels { state: &'static str }
 }
 
 fn seconds() -> Histogram {
@@ -135,9 +147,13 @@ impl Default for Metrics {
             in_flight: Gauge::default(),
             queued: Gauge::default(),
             unsettled: Gauge::default(),
+            records_dropped: Counter::default(),
             levels: Family::default(),
             ceiling_used: Family::default(),
             outage: OutageMetrics::default(),
+            repeats: Family::default(),
+            jobs: Family::default(),
+            jobs_ended: Family::default(),
             triage: TriageMetrics::default(),
             factor: Family::default(),
         };
@@ -158,7 +174,11 @@ impl Default for Metrics {
         r.register("store_calls", "Store calls by operation and result", metrics.store_calls.clone());
         r.register("in_flight", "Requests being served", metrics.in_flight.clone());
         r.register("queued", "Requests waiting for a slot", metrics.queued.clone());
+        r.register("records_dropped", "Records of requests that were not kept", metrics.records_dropped.clone());
         r.register("unsettled", "Reservations not yet settled in the store", metrics.unsettled.clone());
+        r.register("repeats", "Requests with an idempotency key, by what came of it", metrics.repeats.clone());
+        r.register("jobs", "Asynchronous requests in the store, by state", metrics.jobs.clone());
+        r.register("jobs_ended", "Asynchronous requests that ended, by state", metrics.jobs_ended.clone());
         r.register("estimate_factor_permille", "Learned factor of the token estimate, by model", metrics.factor.clone());
         r.register("level", "How much is given up, 0 to 3, by pool", metrics.levels.clone());
         r.register(

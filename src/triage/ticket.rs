@@ -11,9 +11,9 @@ const LISTED: usize = 20;
 /// Changes that are remembered with a ticket; the latest.
 const REMEMBERED: usize = 30;
 /// Attempts that are listed with a request.
-const ATTEMPTS: usize = 10;
+const ATTEMPTS: usize = 8;
 /// Characters of a foreign word (a model, a class, an outcome) that are kept.
-const WORD: usize = 200;
+const WORD: usize = 100;
 /// How long a ticket that ran out of time can still be read as expired.
 const AFTERWARDS: Duration = Duration::from_secs(86_400);
 /// The queue of what has no class.
@@ -425,5 +425,4 @@ pub(super) fn after(now: Timestamp, duration: Duration) -> Timestamp {
 }
 
 #[cfg(test)]
-#[path = "ticket_tests.rs"]
 mod tests;

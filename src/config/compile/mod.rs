@@ -9,6 +9,8 @@ mod models;
 mod overlay;
 mod plans;
 mod pools;
+mod redis;
+mod repeats;
 mod server;
 mod upstreams;
 
@@ -16,7 +18,7 @@ use super::choice::AuthMode;
 use super::env::Env;
 use super::file::File;
 use super::node;
-use super::policy::{Class, Classes, Handoff, Policy, Records, Repeats, Unpriced};
+use super::policy::{Class, Classes, Handoff, Policy, Records, Unpriced};
 use super::prices;
 use super::problem::{Findings, Place, Problem, Source, Warning};
 use super::read::{Known as _, Read as _};
@@ -133,6 +135,7 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
     let gateway = limits(gateway, &mut c.findings);
     let (zone, notice_percent) = server::budget(c, file);
     let concurrency = server::concurrency(c, file);
+    let repeats = repeats::repeats(c, file, mode);
     let admin = desk::admin(c, file, server.listen);
     let identity = identity?;
     let customers = plans.customers(file, &identity.default_plan, identity.allow_emails, &mut c.findings);
@@ -159,11 +162,17 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
         levels: levels::levels(c, file),
         handoff: handoff(c, file),
         triage: desk::triage(c, file),
-        records: Records::default(),
-        repeats: Repeats::default(),
+        records: records(file),
+        repeats,
         admin,
         concurrency,
     })
+}
+
+/// `[records]`
+fn records(file: &File) -> Records {
+    let keep = file.records.as_ref().and_then(|records| records.keep);
+    keep.map_or_else(Records::default, |keep| Records { keep: keep.0 })
 }
 
 /// `[classes.*]`

@@ -18,7 +18,7 @@ use super::policy::LostHold;
 use super::problem::{Findings, Place};
 use super::read::{At, Named, Read, table};
 use super::secret::StoreUrl;
-use super::value::{Fraction, Size, Timeout, Wait};
+use super::value::{Fraction, KeepOrNot, Size, Timeout, Wait};
 use std::net::SocketAddr;
 
 table! {
@@ -62,10 +62,20 @@ table! {
         concurrency: Concurrency,
         /// `[handoff]`
         handoff: Handoff,
+        /// `[repeats]`
+        repeats: Repeats,
         /// `[triage]`
         triage: Triage,
+        /// `[records]`
+        records: Records,
         /// `[admin]`
         admin: Admin,
+    }
+
+    /// `[records]`
+    Records {
+        /// How long requests can be looked up.
+        keep: KeepOrNot,
     }
 
     /// `[server]`
@@ -92,8 +102,12 @@ table! {
         kind: At<choice::Store>,
         /// Directory of the embedded store.
         path: At<String>,
-        /// Addresses of Redis.
+        /// Addresses of Redis: one server, or nodes of a cluster.
         urls: At<Vec<At<StoreUrl>>>,
+        /// Whether they are a cluster's.
+        cluster: At<bool>,
+        /// Sentinels instead of addresses.
+        sentinel: At<Sentinel>,
         /// Deadline of one call to Redis.
         deadline: At<Timeout>,
         /// How long a hold in Redis stands that is not renewed.
@@ -106,6 +120,16 @@ table! {
         journal: At<String>,
         /// Most bytes there.
         journal_max: At<Size>,
+    }
+
+    /// `[store] sentinel`
+    Sentinel {
+        /// The name of the master.
+        master: At<String>,
+        /// Addresses of the sentinels.
+        urls: At<Vec<At<StoreUrl>>>,
+        /// How to log in at the master.
+        login: At<StoreUrl>,
     }
 
     /// `[store] outage`
@@ -204,5 +228,23 @@ table! {
     Handoff {
         /// What the customer reads.
         message: At<String>,
+    }
+
+    /// `[repeats]`
+    Repeats {
+        /// How long a finished reply is kept.
+        keep: Timeout,
+        /// The longest reply that is kept.
+        max_reply: Size,
+        /// The longest body of an asynchronous request.
+        max_request: At<Size>,
+        /// Asynchronous requests that may wait or run at once.
+        jobs: At<u64>,
+        /// Those of one customer.
+        jobs_per_customer: At<u64>,
+        /// Those that one gateway runs at once.
+        jobs_at_once: At<u64>,
+        /// How long one may wait.
+        job_wait: At<Timeout>,
     }
 }

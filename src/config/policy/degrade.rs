@@ -158,13 +158,29 @@ pub struct Repeats {
     pub keep: Duration,
     /// The longest reply that is kept, bytes.
     pub max_reply: usize,
-    /// Asynchronous requests that may wait or run at once.
+    /// The longest body of an asynchronous request, bytes.
+    pub max_request: usize,
+    /// Asynchronous requests that may wait or run at once, all gateways together.
     pub jobs: usize,
+    /// Those of one customer.
+    pub jobs_per_customer: usize,
+    /// Those that one gateway runs at once.
+    pub jobs_at_once: usize,
+    /// How long one may wait for room before it expires.
+    pub job_wait: Duration,
 }
 
 impl Default for Repeats {
     fn default() -> Self {
-        Self { keep: Duration::from_secs(86_400), max_reply: 1 << 20, jobs: 1_000 }
+        Self {
+            keep: Duration::from_secs(86_400),
+            max_reply: 1 << 20,
+            max_request: 1 << 20,
+            jobs: 1_000,
+            jobs_per_customer: 100,
+            jobs_at_once: 4,
+            job_wait: Duration::from_secs(86_400),
+        }
     }
 }
 

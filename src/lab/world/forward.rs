@@ -1,8 +1,9 @@
 //! The last part of a request's way: the provider's account, its answer, and the gateway's retries.
 
-use super::{Cause, Crowd, Event, No, Told, World};
+use super::{Crowd, Event, No, Told, World};
 use crate::config::policy::Retry;
 use crate::config::value::matches;
+use crate::degrade::chain::Cause;
 use crate::degrade::retry::{Budget, DICE};
 use crate::domain::Priority;
 use crate::lab::books;

@@ -14,7 +14,8 @@ const PER_CLAIM: usize = 7;
 
 /// The reply of `admit.lua` or `replace.lua` to this many claims.
 pub(super) fn decision(reply: &Value, claims: usize) -> Result<Decision, StoreError> {
-    let numbers = integers("admit", reply, HEAD + PER_CLAIM * claims)?;
+    // Behind them the floor's, see `floor.rs`.
+    let numbers = integers("admit", reply, HEAD + PER_CLAIM * claims + 1 + claims)?;
     let (head, rest) = numbers.split_at(HEAD);
     let granted = if head[3] == -1 { None } else { Some(natural(head[3])?) };
     Ok(Decision {
@@ -22,7 +23,7 @@ pub(super) fn decision(reply: &Value, claims: usize) -> Result<Decision, StoreEr
         admitted: head[1] == 1,
         start_in: natural(head[2])?,
         granted,
-        verdicts: rest.chunks_exact(PER_CLAIM).map(verdict).collect::<Result<_, _>>()?,
+        verdicts: rest.chunks_exact(PER_CLAIM).take(claims).map(verdict).collect::<Result<_, _>>()?,
     })
 }
 
@@ -43,7 +44,8 @@ fn verdict(numbers: &[i64]) -> Result<Verdict, StoreError> {
 
 /// The reply of `settle.lua`. Whether something was booked is the script's business; that it answered is ours.
 pub(super) fn settled(reply: &Value) -> Result<(), StoreError> {
-    integers("settle", reply, 2).map(drop)
+    let Value::Array(items) = reply else { return Err(unexpected("settle", reply)) };
+    integers("settle", reply, items.len().max(2)).map(drop)
 }
 
 /// The reply of `renew.lua`. A hold that is not there is no fault: it may just have been settled.
@@ -51,10 +53,23 @@ pub(super) fn renewed(reply: &Value) -> Result<(), StoreError> {
     integers("renew", reply, 2).map(drop)
 }
 
-/// The reply of `sweep.lua`: how many holds it booked.
-pub(super) fn swept(reply: &Value) -> Result<usize, StoreError> {
-    let numbers = integers("sweep", reply, 2)?;
-    usize::try_from(numbers[1]).map_err(|_| StoreError::Failed(format!("sweep booked {} holds", numbers[1])))
+/// The reply of `sweep.lua`: how many holds it booked, and hashes that it needs declared to book more.
+pub(super) fn swept(reply: &Value) -> Result<(usize, Vec<String>), StoreError> {
+    let Value::Array(items) = reply else { return Err(unexpected("sweep", reply)) };
+    let [Value::Int(_), Value::Int(booked), named @ ..] = items.as_slice() else { return Err(unexpected("sweep", reply)) };
+    let name = |item: &Value| match item {
+        Value::BulkString(name) => String::from_utf8(name.clone()).map_err(|_| unexpected("sweep", item)),
+        other => Err(unexpected("sweep", other)),
+    };
+    let booked = usize::try_from(*booked).map_err(|_| StoreError::Failed(format!("sweep booked {booked} holds")))?;
+    Ok((booked, named.iter().map(name).collect::<Result<_, _>>()?))
+}
+
+/// The reply of `lower.lua` to this many lines: used, held, remaining and time to reset of each.
+pub(super) fn lowered(reply: &Value, lines: usize) -> Result<Vec<[u64; 4]>, StoreError> {
+    let numbers = integers("lower", reply, 1 + 4 * lines)?;
+    let line = |n: &[i64]| Ok([natural(n[0])?, natural(n[1])?, natural(n[2])?, natural(n[3])?]);
+    numbers[1..].chunks_exact(4).map(line).collect()
 }
 
 /// The reply of `TIME`.
@@ -88,7 +103,7 @@ pub(super) fn balances(reply: &Value) -> Result<Vec<Balance>, StoreError> {
     Ok(balances)
 }
 
-/// `<start> <spent> <held>` of the present period, then the same of the one before.
+/// `<start> <spent> <held>` of the present period, then the same of the one before, and the generation.
 fn balance(field: &Value, value: &Value) -> Option<Balance> {
     let (Value::BulkString(field), Value::BulkString(value)) = (field, value) else { return None };
     let mut numbers = std::str::from_utf8(value).ok()?.split(' ').map(str::parse::<u64>);
@@ -141,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_decision_is_read_to_the_number() {
-        let reply = ints(&[9_000, 1, 1_800_000, 512, 1, 1_800_000, 10, 0, 0, 2_000_000, 5]);
+        let reply = ints(&[9_000, 1, 1_800_000, 512, 1, 1_800_000, 10, 0, 0, 2_000_000, 5, 0, 7]);
         let verdict =
             Verdict { outcome: Outcome::Starts(1_800_000), used: 10, held: 0, remaining: 0, reset_in: 2_000_000, booked: 5 };
         let right =
@@ -151,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_reply_of_another_shape_is_a_failure_and_not_a_zero() {
-        let mut nil_inside = vec![Value::Int(1); 11];
+        let mut nil_inside = vec![Value::Int(1); 13];
         nil_inside[5] = Value::Nil;
         for (reply, claims) in [
             (Value::Nil, 0),
@@ -159,9 +174,9 @@ mod tests {
             (Value::Int(1), 0),
             (Value::Array(Vec::new()), 0),
             (ints(&[9, 1, 0, -1]), 1),
-            (ints(&[9, 1, 0, -1, 0]), 0),
-            (ints(&[9, 1, -3, -1]), 0),
-            (ints(&[9, 1, 0, -1, 7, 0, 0, 0, 0, 0, 0]), 1),
+            (ints(&[9, 1, 0, -1, 0, 0]), 0),
+            (ints(&[9, 1, -3, -1, 0]), 0),
+            (ints(&[9, 1, 0, -1, 7, 0, 0, 0, 0, 0, 0, 0, 0]), 1),
             (Value::Array(nil_inside), 1),
         ] {
             assert!(matches!(decision(&reply, claims), Err(StoreError::Failed(_))), "{reply:?}");
@@ -172,9 +187,21 @@ mod tests {
     }
 
     #[test]
+    fn what_a_sweep_needs_declared_is_read() {
+        let named = Value::Array(vec![Value::Int(9), Value::Int(2), text("tg1:{shared}:app:shop:budgets")]);
+        assert_eq!(swept(&named), Ok((2, vec![String::from("tg1:{shared}:app:shop:budgets")])));
+        assert_eq!(swept(&ints(&[9, 0])), Ok((0, Vec::new())));
+        assert_eq!(lowered(&ints(&[9, 1, 2, 3, 4, 5, 6, 7, 8]), 2), Ok(vec![[1, 2, 3, 4], [5, 6, 7, 8]]));
+        for reply in [Value::Nil, ints(&[9]), ints(&[9, -1]), ints(&[9, 1, 1])] {
+            assert!(matches!(swept(&reply), Err(StoreError::Failed(_))), "{reply:?}");
+            assert!(matches!(lowered(&reply, 1), Err(StoreError::Failed(_))), "{reply:?}");
+        }
+    }
+
+    #[test]
     fn balances_skip_what_is_not_ours() {
         let fields =
-            ["tokens_day", "86400 5 6 0 0 0", "spend_day", "86400 7 8 0 1 2", "spend_week", "abc", "other", "1 2 3 4 5 6"];
+            ["tokens_day", "86400 5 6 0 0 0 0", "spend_day", "86400 7 8 0 1 2 3", "spend_week", "abc", "other", "1 2 3 4 5 6 7"];
         let read = balances(&Value::Array(fields.map(text).to_vec())).expect("an array");
         let right = [
             Balance { limit: LimitName::Spend(Period::Day), period: 86_400, spent: 7, held: 8 },
