@@ -26,7 +26,7 @@ const LEVEL: RGBColor = RGBColor(0x8E, 0x5B, 0xC8);
 
 /// What makes the same drawing readable on a dark screen.
 const DARK: &str = "<style>@media (prefers-color-scheme: dark){[fill=\"#FFFFFF\"]{fill:#0D1117}[fill=\"#1F2328\"]{fill:#E6EDF3}\
-                    [stroke=\"#1F2328\"]{stroke:#E6EDF3}[stroke=\"#D0D7DE\"]{stroke:#3D444D}}</style>";
+                    [stroke=\"#FFFFFF\"]{stroke:#0D1117}[stroke=\"#1F2328\"]{stroke:#E6EDF3}[stroke=\"#D0D7DE\"]{stroke:#3D444D}}</style>";
 
 const WIDTH: u32 = 620;
 const TITLE: u32 = 44;

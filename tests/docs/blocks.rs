@@ -3,6 +3,7 @@
 use super::child::{ROOT, Running, run};
 use super::compose;
 use super::markdown::{blocks, blocks_of};
+use std::path::Path;
 use std::process::Command;
 use tollgate::config::{Env, Policy};
 
@@ -33,6 +34,14 @@ fn every_shell_line_names_what_exists() {
                 ["cargo", "run", "--release", "--", name] => command(name),
                 ["cargo", "build", "--release"] => true,
                 ["target/release/tollgate", name] => command(name),
+                ["target/release/tollgate", "lab", rest @ ..] => {
+                    let (_, help, _) = run(&["lab", "--help"], &[]);
+                    // What the reader brings along or is written is not there; files of the repository are.
+                    rest.iter().all(|word| match word.strip_prefix("--") {
+                        Some(option) => help.contains(&format!("--{option} <")),
+                        None => !word.starts_with("config/") || Path::new(ROOT).join(word).is_file(),
+                    })
+                }
                 ["tests/run.sh"] => {
                     Command::new("bash").args(["-n", &format!("{ROOT}/tests/run.sh")]).status().unwrap().success()
                 }

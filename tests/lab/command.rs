@@ -23,7 +23,8 @@ fn a_scenario_prints_its_table_and_draws_its_chart() {
         "accepted by the provider", // legend
         "answered",
         "unanswered",
-        "prefers-color-scheme: dark",
+        "prefers-color-scheme: dark", // and of everything that is drawn in paper or ink there is a dark version
+        "[stroke=\"#FFFFFF\"]{stroke:#0D1117}",
     ];
     for word in words {
         assert!(svg.contains(word), "{word}");

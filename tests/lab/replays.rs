@@ -100,16 +100,17 @@ async fn the_log_that_a_gateway_writes_is_read_back() {
     let directory = demo.directory.path();
     let (access, config) = (directory.join("access.log"), directory.join("tighter.toml"));
     std::fs::write(&access, log).expect("written");
-    // The plan that the log names is not in this file, so its default plan holds.
-    std::fs::write(&config, "[identity]\ndefault_plan = \"tight\"\n[plans.tight]\nmessages = { rate = \"1/h\", burst = 3 }\n")
-        .expect("written");
+    let tighter = "[plans.tight]\nmessages = { rate = \"1/h\", burst = 3 }\n[customers.lab-1]\nplan = \"tight\"\n";
+    std::fs::write(&config, tighter).expect("written");
     let (access, config) = (access.display().to_string(), config.display().to_string());
     let (status, out, err) = run(&["lab", "--replay", &access, "--config", &config], &[]);
     assert_eq!((status, err.as_str()), (Some(0), ""));
     assert!(out.starts_with("4 requests of 1 customers, "), "{out}");
-    assert!(out.contains("would be refused                1 (25 %)\n  of these answered then        1\n"), "{out}");
-    assert!(out.contains("  customer messages  1\n"), "{out}");
-    assert!(out.contains("  lab-1      1        4   customer messages 1\n"), "{out}");
+    let lines: Vec<String> = out.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    for right in ["would be refused 1 (25 %)", "of these answered then 1", "customer messages 1", "lab-1 1 4 customer messages 1"]
+    {
+        assert!(lines.iter().any(|line| line == right), "{right}: {out}");
+    }
     assert!(demo.terminate().0.success());
 }
 
@@ -135,14 +136,14 @@ fn a_trace_beyond_the_ceiling_uses_it_whole_without_a_429() {
     let [naive, gateway] = report.runs.as_slice() else { panic!("two runs") };
     assert!(naive.providers[0].refused > 100, "{}", naive.providers[0].refused);
     let requests = crowd(gateway, "requests");
-    assert_eq!(gateway.providers[0].refused, 0, "the provider never says 429");
+    assert_eq!(gateway.providers[0].refused, 0, "the provider never says 429:\n{}", printed(&scenario, &report));
     assert_eq!(requests.fates.iter().sum::<u64>(), 1_200);
     // A full bucket and two minutes' refill at 97 % are 529,200 tokens.
     let (used, there) = (gateway.providers[0].tokens, 180_000 + 2 * 174_600);
     assert!(used * 100 >= there * 95, "{used} of {there}");
     assert!(requests.of(Fate::Unanswered) > 200, "what is too much is refused: {:?}", requests.fates);
     let waited = requests.served.iter().map(|served| served.started - served.arrived).max().expect("some wait");
-    assert!((5 * SECOND..40 * SECOND).contains(&waited), "{waited}");
+    assert!((1..6 * SECOND).contains(&waited), "some wait for a moment, nobody for longer than the budget: {waited}");
     let text = printed(&scenario, &report);
     assert!(text.contains("wait, p50 / p99 / longest") && text.contains("refused by pool tpm"), "{text}");
 }
@@ -157,7 +158,7 @@ fn a_trace_under_the_ceiling_is_served_whole_and_at_once() {
     let (status, out, err) = run(&["lab", "--trace", &path, "--tpm", "400000", "--svg", &chart], &[]);
     assert_eq!((status, err.as_str()), (Some(0), ""));
     assert!(out.starts_with("The trace small.csv against a ceiling\n"), "{out}");
-    assert!(out.contains("  answered                                1,200 (100 %)          1,200 (100 %)"), "{out}");
+    assert!(out.contains("  answered                                 1,200 (100 %)            1,200 (100 %)\n"), "{out}");
     assert!(!out.contains("refused by"), "{out}");
     assert!(std::fs::read_to_string(&chart).expect("drawn").contains("ceiling of trace: 388,000"));
 }
