@@ -6,12 +6,14 @@
 use super::call::Call;
 use super::gateway::Gateway;
 use crate::domain::NanoUsd;
-use crate::estimate::InputCount;
+use crate::estimate::{Estimator, InputCount};
 use crate::pricing::Price;
+use crate::store::leases::Metered;
 use crate::store::reservation::{Actuals, Reservation};
 use crate::telemetry::metrics::{AnomalyLabels, ModelLabels, Name};
 use crate::telemetry::{Ending, Record};
 use crate::upstream::{Broke, End};
+use crate::wire::meter::Meter;
 use crate::wire::{Api, Usage};
 use http::StatusCode;
 use std::sync::Arc;
@@ -57,6 +59,21 @@ impl Account {
             choices: call.output.choices.max(1),
             attempts: 0,
         }
+    }
+
+    /// Who tells the store what a stream has used so far, for the case that this gateway dies before it ends. `None` where nothing is
+    /// held or nothing costs anything.
+    #[must_use]
+    pub fn progress(&self) -> Option<Progress> {
+        Some(Progress {
+            metered: self.reservation.as_ref()?.metered()?,
+            estimator: self.gateway.estimator.clone(),
+            api: self.api,
+            model: self.model.clone(),
+            price: self.price.clone()?,
+            asked_tier: self.asked_tier.clone(),
+            input: self.input.best,
+        })
     }
 
     /// An attempt is made. Should the client leave before there is an answer, the prompt is charged.
@@ -175,6 +192,36 @@ impl Account {
         if let Some(reservation) = self.reservation.take() {
             reservation.settle(actuals);
         }
+    }
+}
+
+/// See [`Account::progress`].
+pub struct Progress {
+    metered: Arc<Metered>,
+    estimator: Arc<Estimator>,
+    api: Api,
+    model: Arc<str>,
+    price: Arc<Price>,
+    asked_tier: Option<String>,
+    input: u64,
+}
+
+impl Progress {
+    /// A piece has passed: one look at a flag, unless a renewal wants to know. Output counts as what was stated or what was delivered,
+    /// whichever is more: most streams state their usage at their end.
+    pub fn look(&self, meter: &Meter) {
+        if !self.metered.is_wanted() {
+            return;
+        }
+        let summary = meter.summary();
+        let mut usage = summary.usage.unwrap_or_default();
+        if !summary.input_known {
+            usage.uncached_input = self.input;
+        }
+        let delivered = meter.delivered().tokens(|text| self.estimator.count_text(&self.model, self.api, text));
+        usage.output = usage.output.max(delivered);
+        let tier = usage.service_tier.as_deref().or(self.asked_tier.as_deref());
+        self.metered.tell(self.price.cost(&usage, tier));
     }
 }
 

@@ -184,7 +184,11 @@ fn pass_on(call: &Call, reply: ProviderReply, account: Account, hides_usage: boo
         request_id: record.id.to_string(),
     };
     let status = head.status;
-    let body = MeteredBody::new(body, meter, treatment, move |end| account.close(status, &end));
+    let progress = account.progress().filter(|_| status.is_success());
+    let mut body = MeteredBody::new(body, meter, treatment, move |end| account.close(status, &end));
+    if let Some(progress) = progress {
+        body = body.watched(move |meter| progress.look(meter));
+    }
     http::Response::from_parts(head, Body::new(body))
 }
 

@@ -4,7 +4,7 @@
 //! because places are. Settlements go to the ledger in the order in which they ended, many at once; when the ledger fails they are kept
 //! and repeated, which is safe because a settlement is an upsert.
 
-use super::leases::{Held, Running};
+use super::leases::{Held, Metered, Running};
 use super::{Ledger, StoreError};
 use crate::domain::ReservationId;
 use crate::limit::{ScopeKey, Settlement};
@@ -145,6 +145,12 @@ impl SettlePlace {
     /// Says which reservation it is taken for: its hold is renewed until its settlement is in the ledger.
     pub fn hold(&mut self, reservation: ReservationId, customer: &ScopeKey) {
         self.held = Some(self.running.hold(reservation, customer));
+    }
+
+    /// Where to tell what its request has used so far; `None` before [`SettlePlace::hold`].
+    #[must_use]
+    pub fn metered(&self) -> Option<Arc<Metered>> {
+        self.held.as_ref().map(Held::metered)
     }
 
     /// Hands a settlement over. Never waits.

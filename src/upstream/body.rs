@@ -85,8 +85,12 @@ struct Inner<F: FnOnce(End)> {
     phase: Phase,
     /// The client has left, and a task reads on.
     client_left: bool,
+    on_piece: Option<OnPiece>,
     on_end: Option<F>,
 }
+
+/// Looks at the meter after each piece of a stream.
+type OnPiece = Box<dyn Fn(&Meter) + Send>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -112,12 +116,22 @@ impl<F: FnOnce(End) + Send + 'static> MeteredBody<F> {
             waiting: false,
             phase: Phase::Flowing,
             client_left: false,
+            on_piece: None,
             on_end: Some(on_end),
         };
         if inner.upstream.is_end_stream() || inner.left == Some(0) {
             inner.finish(); // nobody asks for a body that is empty
         }
         Self(Some(Box::new(inner)))
+    }
+
+    /// Calls `on_piece` after each piece of a stream, with what the meter has seen so far. It is on the path of every piece.
+    #[must_use]
+    pub fn watched(mut self, on_piece: impl Fn(&Meter) + Send + 'static) -> Self {
+        if let Some(inner) = &mut self.0 {
+            inner.on_piece = Some(Box::new(on_piece));
+        }
+        self
     }
 }
 
@@ -211,6 +225,9 @@ impl<F: FnOnce(End)> Inner<F> {
             return;
         }
         self.meter.feed(data, &mut self.out);
+        if let Some(on_piece) = self.on_piece.as_ref().filter(|_| self.meter.is_stream()) {
+            on_piece(&self.meter);
+        }
         if self.meter.is_over() {
             self.phase = Phase::Over;
             self.idle.as_mut().reset(Instant::now() + LINGER);

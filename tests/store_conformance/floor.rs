@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tollgate::domain::{Period, Zone};
 use tollgate::limit::{Claim, Scope};
+use tollgate::store::Renewal;
 use tollgate::store::outage::Remote;
 use tollgate::store::redis::RedisLedger;
-use tollgate::store::Renewal;
 
 const DAY: u64 = 24 * HOUR;
 

@@ -46,6 +46,10 @@ impl Remote for RedisLedger {
         self.floors.repaired()
     }
 
+    fn late(&self) -> u64 {
+        self.link.late()
+    }
+
     fn may_evict(&self) -> Option<bool> {
         Self::may_evict(self)
     }
