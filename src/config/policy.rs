@@ -1,5 +1,9 @@
 //! The compiled configuration: everything resolved, nothing left to parse or to look up by name twice.
 
+mod degrade;
+
+pub use degrade::{Admin, Class, Classes, Fallback, Handoff, Levels, Records, Repeats, Retry, Triage, Webhook};
+
 use crate::domain::{NanoUsd, Period, Priority, Zone};
 use crate::limit::{Bucket, LimitName, Measure};
 use crate::pricing::PriceTable;
@@ -49,8 +53,22 @@ pub struct Policy {
     pub unpriced: Unpriced,
     /// `[pricing] features`: what is held for features whose cost cannot be bounded.
     pub unbounded: Unbounded,
-    /// `[retry] wait_budget`: how long a live request may wait, all waits together.
-    pub wait_budget: Duration,
+    /// `[retry]`
+    pub retry: Retry,
+    /// `[classes.*]`
+    pub classes: Classes,
+    /// `[levels]`
+    pub levels: Levels,
+    /// `[handoff]`
+    pub handoff: Handoff,
+    /// `[triage]`
+    pub triage: Triage,
+    /// `[records]`
+    pub records: Records,
+    /// `[repeats]`
+    pub repeats: Repeats,
+    /// `[admin]`; `None` = there is no such listener.
+    pub admin: Option<Admin>,
     /// `[concurrency]`
     pub concurrency: Concurrency,
 }
@@ -158,10 +176,10 @@ pub enum StoreKind {
         /// What becomes of the holds of a process that died.
         lost_hold: LostHold,
     },
-    /// Redis: one server, or several addresses of a cluster.
+    /// Redis.
     Redis {
-        /// Addresses, with credentials.
-        urls: Vec<Secret>,
+        /// Which servers.
+        servers: RedisServers,
         /// Deadline of one store call.
         deadline: Duration,
         /// How long a hold stands that is not renewed.
@@ -184,6 +202,32 @@ impl StoreKind {
             Self::Embedded { .. } => Self::LEASE,
             Self::Redis { lease, .. } => *lease,
         }
+    }
+}
+
+/// `[store] urls`, `cluster` and `sentinel`: the servers that keep the books. Addresses come with their credentials.
+#[derive(Debug, Clone)]
+pub enum RedisServers {
+    /// One server.
+    One(Secret),
+    /// A cluster: some of its nodes. The first address also says how to log in at all the others.
+    Cluster(Vec<Secret>),
+    /// The master that sentinels name.
+    Sentinel {
+        /// The name it has there.
+        master: String,
+        /// The sentinels.
+        sentinels: Vec<Secret>,
+        /// How to log in at the master: an address whose host and port do not count. Without TLS and password where it is missing.
+        login: Option<Secret>,
+    },
+}
+
+impl RedisServers {
+    /// The server at this address, or the cluster that several belong to.
+    #[must_use]
+    pub fn of(mut urls: Vec<Secret>) -> Self {
+        if urls.len() == 1 { Self::One(urls.swap_remove(0)) } else { Self::Cluster(urls) }
     }
 }
 
@@ -266,6 +310,8 @@ pub struct Pool {
     pub ceiling: Vec<Limit>,
     /// What each priority may use of the ceiling, where that is not all of it: the same limits, smaller.
     pub shares: HashMap<Priority, Vec<Limit>>,
+    /// What is left of internal work's share from level 1 on.
+    pub halved: Vec<Limit>,
     /// How the provider counts tokens against it.
     pub counts: Counts,
     /// How long background work may wait for it.
@@ -287,7 +333,7 @@ pub enum Counts {
 #[derive(Debug, Clone, Default)]
 pub struct Model {
     /// The cheaper model that may answer instead.
-    pub fallback: Option<Arc<str>>,
+    pub fallback: Option<Arc<Fallback>>,
     /// The smallest output cap worth having; `None` = the built-in one (more for reasoning models).
     pub output_floor: Option<u64>,
     /// The most the model can put out; `None` = the price table's.
@@ -394,6 +440,10 @@ pub struct Concurrency {
     pub queue_per_customer: usize,
     /// How long a request may wait for a slot.
     pub max_wait: Duration,
+    /// Calls that go on without their client, this process.
+    pub orphans: usize,
+    /// Those of one customer.
+    pub orphans_per_customer: usize,
 }
 
 /// A string that never shows in logs or errors.

@@ -82,6 +82,41 @@ impl Read for Timeout {
     }
 }
 
+/// How long something is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keep(pub Duration);
+
+/// Nobody asks for anything after a year and a month.
+const LONGEST_KEPT: Duration = Duration::from_secs(400 * 86_400);
+
+impl Read for Keep {
+    fn read(node: &Node, place: &Place, findings: &mut Findings) -> Option<Self> {
+        const EXAMPLE: &str = "a duration with its unit, such as \"30m\", \"24h\" or \"7d\", from 1m to 400d";
+        let text = text(node, place, EXAMPLE, findings)?;
+        let bounds = Duration::from_secs(60)..=LONGEST_KEPT;
+        let kept = humantime::parse_duration(text).ok().filter(|duration| bounds.contains(duration));
+        if kept.is_none() {
+            findings.problem(place, format!("{text:?} is not a time to keep something"), format!("write {EXAMPLE}"));
+        }
+        kept.map(Self)
+    }
+}
+
+/// How long something is kept, if at all: zero keeps nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeepOrNot(pub Duration);
+
+impl Read for KeepOrNot {
+    fn read(node: &Node, place: &Place, findings: &mut Findings) -> Option<Self> {
+        let nothing = match &node.value {
+            Value::Number(digits) => digits == "0",
+            Value::Text(text) => humantime::parse_duration(text).is_ok_and(|duration| duration.is_zero()),
+            _ => false,
+        };
+        if nothing { Some(Self(Duration::ZERO)) } else { Keep::read(node, place, findings).map(|keep| Self(keep.0)) }
+    }
+}
+
 /// A number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size(pub usize);

@@ -2,7 +2,7 @@
 
 use super::limit::{is_open, member};
 use super::message::message;
-use super::names::{ANTHROPIC_REQUEST_ID, OPENAI_REQUEST_ID, REFUSED_BY, REQUEST_ID, RETRY_AFTER_MS, SHOULD_RETRY};
+use super::names::{ANTHROPIC_REQUEST_ID, OPENAI_REQUEST_ID, OUTPUT_CAP, REFUSED_BY, REQUEST_ID, RETRY_AFTER_MS, SHOULD_RETRY};
 use super::rate_headers;
 use super::rejection::Rejection;
 use super::shape::Retry;
@@ -81,6 +81,14 @@ pub fn reject(rejection: &Rejection, context: &Context<'_>) -> Response<Body> {
     response
 }
 
+/// What every answer of a provider carries of ours: how the customer's limits stand, and the output cap that was written into the request.
+pub fn answer_headers(headers: &mut HeaderMap, standing: &Standing, dialect: Dialect, output_cap: Option<u64>) {
+    rate_headers(headers, standing, dialect);
+    if let Some(cap) = output_cap {
+        headers.insert(OUTPUT_CAP, HeaderValue::from(cap));
+    }
+}
+
 /// Marks a refusal of the provider's own that is passed on, so that nobody takes it for one of ours.
 pub fn mark_provider(headers: &mut HeaderMap) {
     headers.insert(REFUSED_BY, HeaderValue::from_static("provider"));
@@ -89,6 +97,11 @@ pub fn mark_provider(headers: &mut HeaderMap) {
 /// Adds to a provider's refusal that trying again is of no use, unless it says itself what to do: the SDKs retry every 429 otherwise.
 pub fn advise_against_retry(headers: &mut HeaderMap) {
     headers.entry(SHOULD_RETRY).or_insert(HeaderValue::from_static("false"));
+}
+
+/// Says that trying again is of no use, whatever the provider said: the gateway has done so already, and the attempts would multiply.
+pub fn forbid_retry(headers: &mut HeaderMap) {
+    headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
 }
 
 /// When to come back, and whether an SDK should do so by itself.

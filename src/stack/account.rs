@@ -1,28 +1,35 @@
 //! The account of one call: from its admission to the settlement that puts what was used in place of what was claimed.
 //!
 //! Owned by whatever carries the call (the future that waits for the provider, then the reply body), and closed exactly once: by the
-//! end of the reply, by its failure, or by being dropped because the client left.
+//! end of the reply, by its failure, or by being dropped because the client left. One account spans all attempts: what a failed one was
+//! charged by the provider is added up.
 
 use super::call::Call;
+use super::failed::ProviderFault;
 use super::gateway::Gateway;
 use crate::domain::NanoUsd;
-use crate::estimate::{Estimator, InputCount};
+use crate::estimate::InputCount;
 use crate::pricing::Price;
 use crate::store::leases::Metered;
 use crate::store::reservation::{Actuals, Reservation};
 use crate::telemetry::metrics::{AnomalyLabels, ModelLabels, Name};
 use crate::telemetry::{Ending, Record};
-use crate::upstream::{Broke, End};
+use crate::upstream::breakers::Leave;
+use crate::upstream::{Broke, End, OnEnd};
 use crate::wire::meter::Meter;
 use crate::wire::{Api, Usage};
 use http::StatusCode;
 use std::sync::Arc;
+
+/// Bytes of JSON that stand for a token, where a reply is cut before it can be read: what English text comes to.
+const BYTES_PER_TOKEN: u64 = 4;
 
 /// See the module.
 pub struct Account {
     gateway: Arc<Gateway>,
     record: Arc<Record>,
     reservation: Option<Reservation>,
+    metered: Option<Arc<Metered>>,
     api: Api,
     model: Arc<str>,
     plan: Arc<str>,
@@ -32,7 +39,52 @@ pub struct Account {
     stored_context: bool,
     input: InputCount,
     choices: u64,
+    /// The most the model may put out, all choices together.
+    most_output: u64,
     attempts: u32,
+    /// Whether the last attempt is not over.
+    attempting: bool,
+    /// Whether the provider has seen any of the attempts.
+    reached: bool,
+    /// What failed attempts used, as far as the provider charges it; apart from the last one, whose reply may yet be passed on and book it.
+    charged: Actuals,
+    charged_last: Actuals,
+    /// Whether some of that is our own count.
+    estimated: bool,
+    /// What the last attempt that failed did.
+    last_fault: Option<ProviderFault>,
+    /// The leave under which the present attempt runs, for what goes wrong after its answer has begun.
+    leave: Option<Leave>,
+}
+
+/// A reservation that is to be swapped for another, and what was used of it so far.
+#[derive(Debug)]
+pub struct Used {
+    /// The reservation.
+    pub reservation: Reservation,
+    /// What settling it now would book.
+    pub actuals: Actuals,
+}
+
+/// Closes an account at the end of a reply with this status.
+#[derive(Debug)]
+pub struct Closing {
+    /// The account.
+    pub account: Box<Account>,
+    /// The status of the reply.
+    pub status: StatusCode,
+}
+
+impl OnEnd for Closing {
+    fn passing(&self, meter: &Meter) {
+        if self.status.is_success() {
+            self.account.passing(meter);
+        }
+    }
+
+    fn ended(self, end: End) {
+        self.account.close(self.status, &end);
+    }
 }
 
 impl std::fmt::Debug for Account {
@@ -48,6 +100,7 @@ impl Account {
         Self {
             gateway: gateway.clone(),
             record: call.who.record.clone(),
+            metered: call.reservation.as_ref().and_then(Reservation::metered),
             reservation: call.reservation.take(),
             api: call.who.api,
             model: call.target.model.clone(),
@@ -57,49 +110,142 @@ impl Account {
             stored_context: call.request.as_ref().is_some_and(|request| request.features.stored_context),
             input: call.input,
             choices: call.output.choices.max(1),
+            most_output: call.output.cap.saturating_mul(call.output.choices.max(1)),
             attempts: 0,
+            attempting: false,
+            reached: false,
+            charged: Actuals::default(),
+            charged_last: Actuals::default(),
+            estimated: false,
+            last_fault: None,
+            leave: None,
         }
     }
 
-    /// Who tells the store what a stream has used so far, for the case that this gateway dies before it ends. `None` where nothing is
-    /// held or nothing costs anything.
-    #[must_use]
-    pub fn progress(&self) -> Option<Progress> {
-        Some(Progress {
-            metered: self.reservation.as_ref()?.metered()?,
-            estimator: self.gateway.estimator.clone(),
-            api: self.api,
-            model: self.model.clone(),
-            price: self.price.clone()?,
-            asked_tier: self.asked_tier.clone(),
-            input: self.input.best,
-        })
+    /// A piece of a stream has passed: one look at a flag, unless a renewal wants to know what is used so far, for the case that this
+    /// gateway dies before the end. Output counts as what was stated or what was delivered, whichever is more: most streams state
+    /// their usage at their end.
+    fn passing(&self, meter: &Meter) {
+        let (Some(metered), Some(price)) = (&self.metered, &self.price) else { return };
+        if !metered.is_wanted() {
+            return;
+        }
+        let summary = meter.summary();
+        let mut usage = summary.usage.unwrap_or_default();
+        if !summary.input_known {
+            usage.uncached_input = self.input.best;
+        }
+        let delivered = meter.delivered().tokens(|text| self.gateway.estimator.count_text(&self.model, self.api, text));
+        usage.output = usage.output.max(delivered);
+        let tier = usage.service_tier.as_deref().or(self.asked_tier.as_deref());
+        metered.tell(self.charged.cost.saturating_add(price.cost(&usage, tier)));
     }
 
     /// An attempt is made. Should the client leave before there is an answer, the prompt is charged.
     pub fn attempt(&mut self) {
         self.attempts += 1;
+        self.attempting = true;
+        self.charged.add(&std::mem::take(&mut self.charged_last));
         self.record.note(|facts| facts.attempts += 1);
     }
 
-    /// The last attempt did not reach the provider. Was it the only one, everything is given back, the request too.
-    pub fn unreached(mut self) {
-        if self.attempts > 1 {
-            return self.failed();
-        }
-        self.reservation = None; // never attempted, so dropping it gives everything back
+    /// The attempt has the provider's leave; kept so that an answer that breaks later is reported, too.
+    pub fn under(&mut self, leave: Leave) {
+        self.leave = Some(leave);
     }
 
-    /// The provider was reached and gave no answer, or an error: the request stays spent, tokens and dollars go back.
-    pub fn failed(mut self) {
-        self.settle(&Actuals { attempted: true, ..Actuals::default() });
+    /// The provider has seen the attempt: from now on the request stays spent, whatever becomes of it.
+    pub const fn reached(&mut self) {
+        self.reached = true;
+    }
+
+    /// An attempt has failed, and another one may follow. `end`: what its reply said before that, where there was one.
+    pub fn attempt_failed(&mut self, fault: ProviderFault, end: Option<&End>) {
+        self.leave = None;
+        self.attempting = false;
+        self.last_fault = Some(fault);
+        let used = end.map(|end| self.used_by_failed(end)).unwrap_or_default();
+        if let Some(end) = end {
+            self.charged_last = used;
+            self.estimated |= end.summary.partial_bytes > 0;
+        }
+        let seen = !matches!(fault, ProviderFault::Connect | ProviderFault::BreakerOpen { .. });
+        // A provider that refuses for a rate has not taken the prompt; one that fails may well have.
+        let input = if seen && !matches!(fault, ProviderFault::RateLimited { .. }) { self.input.best } else { 0 };
+        if let Some(reservation) = &mut self.reservation {
+            let input_uncached = used.input_uncached.max(input);
+            reservation.attempt_ended(&Actuals { attempted: seen, input: used.input.max(input), input_uncached, ..used });
+        }
+    }
+
+    /// What the provider charges for an attempt that failed: what it stated, and the part of a whole reply that it sent.
+    fn used_by_failed(&self, end: &End) -> Actuals {
+        let summary = &end.summary;
+        let mut usage = summary.usage.clone().unwrap_or_default();
+        if !summary.input_known && summary.partial_bytes > 0 {
+            usage.uncached_input = self.input.best;
+        }
+        if !summary.output_known {
+            self.estimate_output(&mut usage, end);
+        }
+        self.actuals(&usage)
+    }
+
+    /// What the last failed attempt did.
+    #[must_use]
+    pub const fn last_fault(&self) -> Option<ProviderFault> {
+        self.last_fault
+    }
+
+    /// The reservation, for what a further attempt claims.
+    #[must_use]
+    pub const fn reservation(&mut self) -> Option<&mut Reservation> {
+        self.reservation.as_mut()
+    }
+
+    /// All attempts failed: tokens and dollars go back, but for what the provider charged. The request stays spent if the provider has
+    /// seen it; else everything is given back.
+    pub fn failed(mut self: Box<Self>) {
+        self.settle_failed();
+    }
+
+    /// The reply of the last attempt is passed on after all, and books what it used itself.
+    pub fn resumed(&mut self) {
+        self.charged_last = Actuals::default();
+        self.attempting = true;
+    }
+
+    fn settle_failed(&mut self) {
+        if self.reached {
+            self.record.note(|facts| facts.usage_estimated = self.estimated);
+            self.settle(&Actuals { attempted: true, ..Actuals::default() });
+        } else {
+            self.reservation = None; // never attempted, so dropping it gives everything back
+        }
+    }
+
+    /// Takes out the reservation with what was used of it, for a swap. Whatever comes of that, the reservation is settled to it; this
+    /// account has nothing left to settle then.
+    #[must_use]
+    pub fn take_used(&mut self) -> Option<Used> {
+        let mut actuals = self.charged;
+        actuals.add(&self.charged_last);
+        actuals.attempted = self.reached;
+        let reservation = self.reservation.take()?;
+        self.record.note(|facts| facts.cost = facts.cost.saturating_add(actuals.cost));
+        Some(Used { reservation, actuals })
     }
 
     /// The reply has ended.
-    pub fn close(mut self, status: StatusCode, end: &End) {
+    fn close(mut self: Box<Self>, status: StatusCode, end: &End) {
         self.note_end(end);
         if !status.is_success() || self.api.is_free() {
             return self.settle(&Actuals { attempted: true, ..Actuals::default() });
+        }
+        if end.is_failure()
+            && let Some(leave) = self.leave.take()
+        {
+            leave.fail_later();
         }
         let summary = &end.summary;
         let failed = summary.error.is_some();
@@ -116,9 +262,19 @@ impl Account {
             usage.uncached_input = self.input.best;
         }
         if !summary.output_known && self.api.generates() {
-            usage.output = summary.delivered.tokens(|text| self.gateway.estimator.count_text(&self.model, self.api, text));
+            self.estimate_output(&mut usage, end);
         }
         self.book(&usage, !known);
+    }
+
+    /// Our own count of what was delivered, where the provider did not state it, or stated it before it delivered more.
+    fn estimate_output(&self, usage: &mut Usage, end: &End) {
+        let summary = &end.summary;
+        let text = summary.delivered.tokens(|text| self.gateway.estimator.count_text(&self.model, self.api, text));
+        // Half a JSON document is no text yet. A token is about four bytes of it, and no reply is longer than it may be.
+        let partial = (summary.partial_bytes / BYTES_PER_TOKEN).min(self.most_output);
+        usage.output = text.max(partial).max(summary.output_at_least);
+        usage.audio_output = usage.audio_output.max(summary.delivered.audio_tokens());
     }
 
     fn note_end(&self, end: &End) {
@@ -163,9 +319,20 @@ impl Account {
         self.gateway.metrics.factor.get_or_create(&ModelLabels { model: Name(self.model.clone()) }).set(i64::from(factor));
     }
 
+    /// What a usage comes to.
+    fn actuals(&self, usage: &Usage) -> Actuals {
+        let tier = usage.service_tier.as_deref().or(self.asked_tier.as_deref());
+        Actuals {
+            attempted: true,
+            input: usage.input(),
+            input_uncached: usage.input().saturating_sub(usage.cache_read),
+            output: usage.total_output(),
+            cost: self.price.as_ref().map_or(NanoUsd::ZERO, |price| price.cost(usage, tier)),
+        }
+    }
+
     fn book(&mut self, usage: &Usage, estimated: bool) {
         let tier = usage.service_tier.as_deref().or(self.asked_tier.as_deref());
-        let cost = self.price.as_ref().map_or(NanoUsd::ZERO, |price| price.cost(usage, tier));
         // What has no price was charged at the dearest rate (a tier) or not at all (searches): either way somebody should look.
         let gaps = self.price.as_ref().map(|price| price.gaps(usage, tier)).unwrap_or_default();
         if gaps.tier {
@@ -176,61 +343,33 @@ impl Account {
         }
         self.record.note(|facts| {
             facts.usage = Some(usage.clone());
-            facts.usage_estimated = estimated;
-            facts.cost = cost;
+            facts.usage_estimated = estimated || self.estimated;
         });
-        self.settle(&Actuals {
-            attempted: true,
-            input: usage.input(),
-            input_uncached: usage.input().saturating_sub(usage.cache_read),
-            output: usage.total_output(),
-            cost,
-        });
+        self.settle(&self.actuals(usage));
     }
 
-    fn settle(&mut self, actuals: &Actuals) {
+    /// Settles to this and what failed attempts were charged.
+    fn settle(&mut self, last: &Actuals) {
+        let mut actuals = self.charged;
+        actuals.add(&self.charged_last);
+        actuals.add(last);
         if let Some(reservation) = self.reservation.take() {
-            reservation.settle(actuals);
+            // A request may have several accounts, one for each model it was tried with.
+            self.record.note(|facts| facts.cost = facts.cost.saturating_add(actuals.cost));
+            reservation.settle(&actuals);
         }
-    }
-}
-
-/// See [`Account::progress`].
-pub struct Progress {
-    metered: Arc<Metered>,
-    estimator: Arc<Estimator>,
-    api: Api,
-    model: Arc<str>,
-    price: Arc<Price>,
-    asked_tier: Option<String>,
-    input: u64,
-}
-
-impl Progress {
-    /// A piece has passed: one look at a flag, unless a renewal wants to know. Output counts as what was stated or what was delivered,
-    /// whichever is more: most streams state their usage at their end.
-    pub fn look(&self, meter: &Meter) {
-        if !self.metered.is_wanted() {
-            return;
-        }
-        let summary = meter.summary();
-        let mut usage = summary.usage.unwrap_or_default();
-        if !summary.input_known {
-            usage.uncached_input = self.input;
-        }
-        let delivered = meter.delivered().tokens(|text| self.estimator.count_text(&self.model, self.api, text));
-        usage.output = usage.output.max(delivered);
-        let tier = usage.service_tier.as_deref().or(self.asked_tier.as_deref());
-        self.metered.tell(self.price.cost(&usage, tier));
     }
 }
 
 impl Drop for Account {
     /// The client left before the provider answered. What was sent is charged: the prompt, and no output. What was not is given back
-    /// by the reservation's own drop.
+    /// by the reservation's own drop. Between two attempts there is nothing to charge.
     fn drop(&mut self) {
         if self.attempts == 0 || self.reservation.is_none() {
             return;
+        }
+        if !self.attempting {
+            return self.settle_failed();
         }
         self.record.note(|facts| facts.ending = Ending::ClientGone);
         if self.api.is_free() {

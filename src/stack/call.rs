@@ -1,5 +1,7 @@
 //! The three stages of a request: arrived, identified, and a call that is parsed and counted.
 
+use super::account::{Account, Used};
+use super::failed::Failed;
 use crate::config::Policy;
 use crate::config::policy::{App, Plan, Pool, Upstream};
 use crate::domain::{CustomerId, Priority, Timestamp, UserId};
@@ -96,13 +98,13 @@ pub struct Identified {
     pub payload: Payload,
 }
 
-/// Whose request it is, and what it has claimed so far.
-#[derive(Debug)]
+/// Whose request it is, and what it has claimed so far. Cheap to clone.
+#[derive(Debug, Clone)]
 pub struct Who {
     /// What the route speaks.
     pub api: Api,
     /// Method, path, headers.
-    pub head: Parts,
+    pub head: Arc<Parts>,
     /// The configuration it is served by.
     pub policy: Arc<Policy>,
     /// What is known of it so far.
@@ -157,7 +159,7 @@ pub struct Call {
     /// The body as it came.
     pub body: Bytes,
     /// What the body asks for; `None` for routes without a body.
-    pub request: Option<Request>,
+    pub request: Option<Arc<Request>>,
     /// What changes before the body goes on.
     pub edits: Edits,
     /// Where it goes.
@@ -170,6 +172,23 @@ pub struct Call {
     pub worst: Option<Worst>,
     /// The admitted claims and the duty to settle them; set by `admit`.
     pub reservation: Option<Reservation>,
+    /// The account of a call that was attempted before, reservation included; set by `retry` from the second attempt on.
+    pub account: Option<Box<Account>>,
+    /// How much is being given up in its pool, 0 to 3.
+    pub level: u8,
+    /// What an earlier try of the same request leaves to this one; set by `degrade`.
+    pub earlier: Earlier,
+}
+
+/// What a try that failed leaves to the next one of the same request.
+#[derive(Debug, Default)]
+pub struct Earlier {
+    /// A reservation that the admission of the next try is to replace, in one step.
+    pub replaces: Option<Used>,
+    /// Whether the request is counted already: a provider has seen it, so it is not claimed again as a request of the customer's.
+    pub counted: bool,
+    /// How the customer's limits stood: those that are not claimed again keep their numbers.
+    pub standing: Option<Standing>,
 }
 
 /// Where a call goes and what it costs there.
@@ -204,6 +223,25 @@ impl Call {
     pub fn streams(&self) -> bool {
         self.request.as_ref().is_some_and(|request| request.stream)
     }
+
+    /// The same call once more, for a try with another model: nothing of the body is copied, and what was admitted stays with this one.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        Self {
+            who: self.who.clone(),
+            body: self.body.clone(),
+            request: self.request.clone(),
+            edits: self.edits.clone(),
+            target: self.target.clone(),
+            input: self.input,
+            output: self.output,
+            worst: self.worst,
+            reservation: None,
+            account: None,
+            level: self.level,
+            earlier: Earlier::default(),
+        }
+    }
 }
 
 /// A request that ends here, with what the customer's limits said so far.
@@ -213,10 +251,16 @@ pub struct Rejected {
     pub rejection: Rejection,
     /// How the customer's limits stand, where they were asked.
     pub standing: Option<Standing>,
+    /// The call itself, where it reached `forward` and may still be tried again or elsewhere.
+    pub failed: Option<Box<Failed>>,
+    /// Whether the gateway has tried again already, so that the client's SDK had better not.
+    pub retried: bool,
+    /// Whether a message bucket refused it, be that the refusal reported or not: then no chain acts, or it would answer a flood.
+    pub flood: bool,
 }
 
 impl From<Rejection> for Box<Rejected> {
     fn from(rejection: Rejection) -> Self {
-        Self::new(Rejected { rejection, standing: None })
+        Self::new(Rejected { rejection, standing: None, failed: None, retried: false, flood: false })
     }
 }

@@ -4,6 +4,7 @@
 //! for the books.
 
 use super::call::{Call, Rejected, Reply};
+use super::failed::Failed;
 use super::gateway::Gateway;
 use super::slots::{NoSlot, Permit, Turn};
 use crate::reply::Rejection;
@@ -54,12 +55,26 @@ where
     fn call(&mut self, call: Call) -> Self::Future {
         let (mut inner, gateway) = (self.inner.clone(), self.gateway.clone());
         Box::pin(async move {
-            let permit = slot(&call, &gateway).await?;
+            let permit = match slot(&call, &gateway).await {
+                Ok(permit) => permit,
+                Err(rejection) => return Err(turned_away(call, rejection)),
+            };
             // Should the client leave here, the permit drops with this future; `forward` decides on its own what becomes of the call.
             let reply = inner.call(call).await?;
             Ok(reply.map(|body| Body::new(Held { body, _permit: permit })))
         })
     }
+}
+
+/// A further attempt that gets no slot is still the call that failed before.
+fn turned_away(mut call: Call, rejection: Rejection) -> Box<Rejected> {
+    let mut rejected = Box::<Rejected>::from(rejection);
+    if let Some(account) = call.account.take()
+        && let Some(fault) = account.last_fault()
+    {
+        rejected.failed = Some(Box::new(Failed::not_made(call, account, fault)));
+    }
+    rejected
 }
 
 async fn slot(call: &Call, gateway: &Gateway) -> Result<Permit, Rejection> {

@@ -114,7 +114,7 @@ async fn identify(request: Authenticated) -> Result<Identified, Rejection> {
     let class = class.map(Into::into);
     let who = Who {
         api: arrived.api,
-        head: arrived.head,
+        head: Arc::new(arrived.head),
         policy: arrived.policy,
         record: arrived.record,
         at: arrived.at,

@@ -71,7 +71,8 @@ where
     }
 }
 
-fn answer(record: &Record, rejected: &Rejected) -> Reply {
+/// A rejection as the answer to this request.
+pub fn answer(record: &Record, rejected: &Rejected) -> Reply {
     record.note(|facts| {
         facts.cause = Some(rejected.rejection.cause());
         facts.refused_by = refused_by(&rejected.rejection);
@@ -84,7 +85,11 @@ fn answer(record: &Record, rejected: &Rejected) -> Reply {
         request_id: record.id,
         standing: rejected.standing.as_ref(),
     };
-    reply::reject(&rejected.rejection, &context)
+    let mut reply = reply::reject(&rejected.rejection, &context);
+    if rejected.retried {
+        reply::forbid_retry(reply.headers_mut());
+    }
+    reply
 }
 
 /// The limit that refused, for log and metrics.

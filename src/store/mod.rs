@@ -1,5 +1,7 @@
 //! Where the books are kept: one trait per concern, each with an embedded and a Redis implementation.
 
+pub mod ceilings;
+pub mod documents;
 pub mod embedded;
 pub mod leases;
 pub mod outage;
@@ -7,9 +9,49 @@ pub mod redis;
 pub mod reservation;
 pub mod settler;
 
-use crate::domain::{NanoUsd, ReservationId, Timestamp};
+use crate::domain::{Clock, NanoUsd, ReservationId, Timestamp};
 use crate::limit::{Admission, Decision, LimitName, ScopeKey, Settlement};
+use documents::Documents;
+use documents::embedded::EmbeddedDocuments;
+use documents::memory::MemoryDocuments;
+use embedded::{EmbeddedLedger, LostHold};
 use futures_util::future::BoxFuture;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Everything a gateway keeps.
+#[derive(Clone)]
+pub struct Stores {
+    /// Balances.
+    pub ledger: Arc<dyn Ledger>,
+    /// Everything else.
+    pub documents: Arc<dyn Documents>,
+}
+
+impl Stores {
+    /// Both in one directory, for a single process: the ledger's journal in it, the documents in `documents` below.
+    ///
+    /// # Errors
+    /// With the path and the reason when the directory is in use, damaged or not writable.
+    pub fn embedded(path: &Path, clock: Arc<dyn Clock>, lost_hold: LostHold) -> Result<Self, StoreError> {
+        let ledger = EmbeddedLedger::open(path, clock.clone(), lost_hold)?;
+        let documents = EmbeddedDocuments::open(path.join("documents"), clock)?;
+        Ok(Self { ledger: Arc::new(ledger), documents: Arc::new(documents) })
+    }
+
+    /// This ledger, and documents that end with the process.
+    #[must_use]
+    pub fn in_memory_beside(ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>) -> Self {
+        Self { ledger, documents: Arc::new(MemoryDocuments::new(clock)) }
+    }
+}
+
+impl std::fmt::Debug for Stores {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stores").finish_non_exhaustive()
+    }
+}
 
 /// The ledger: admits, settles, reads.
 ///
@@ -81,6 +123,12 @@ pub trait Ledger: Send + Sync + 'static {
     fn sweep(&self, now: Option<Timestamp>) -> BoxFuture<'_, Result<usize, StoreError>> {
         let _ = now;
         Box::pin(std::future::ready(Ok(0)))
+    }
+
+    /// How long a hold stands that is not confirmed, where admissions take two steps; `None` where they take one. Holds of gateways that
+    /// died between the two are given back by whoever sweeps next.
+    fn provisional(&self) -> Option<Duration> {
+        None
     }
 
     /// How it stands, if it goes on alone while its store is away (see [`outage`]); `None` if it never does.

@@ -10,7 +10,7 @@ pub use replace::Replaced;
 use super::leases::Metered;
 use super::settler::SettlePlace;
 use crate::domain::{NanoUsd, ReservationId};
-use crate::limit::{Claim, Decision, Elastic, Line, Measure, ScopeKey, Settlement};
+use crate::limit::{Claim, Decision, Elastic, Line, Measure, Scope, ScopeKey, Settlement};
 use std::sync::Arc;
 
 /// All claims of one request that were admitted; the duty to settle them exactly once. Dropping it settles too: what was never
@@ -18,6 +18,8 @@ use std::sync::Arc;
 /// known what was used, until the next attempt.
 pub struct Reservation {
     settlement: Settlement,
+    /// What attempts that are over claimed of the provider, and what they came to.
+    earlier: Vec<Line>,
     attempted: bool,
     /// What the attempts made so far have used, where all of them have ended.
     used: Option<Actuals>,
@@ -41,8 +43,18 @@ pub struct Actuals {
 }
 
 impl Actuals {
+    /// Adds what another attempt used.
+    pub const fn add(&mut self, other: &Self) {
+        self.attempted = self.attempted || other.attempted;
+        self.input = self.input.saturating_add(other.input);
+        self.input_uncached = self.input_uncached.saturating_add(other.input_uncached);
+        self.output = self.output.saturating_add(other.output);
+        self.cost = self.cost.saturating_add(other.cost);
+    }
+
     /// What a claim of this measure is settled to.
-    fn of(&self, claim: &Claim) -> u64 {
+    #[must_use]
+    pub const fn of(&self, claim: &Claim) -> u64 {
         match claim.measure {
             Measure::Message => claim.amount,
             Measure::Request | Measure::Reserved if self.attempted => claim.amount,
@@ -68,12 +80,36 @@ impl Reservation {
     ) -> Self {
         place.hold(id, &customer);
         let lines = Line::taken(claims, elastic, decision);
-        Self { settlement: Settlement { reservation: id, customer, lines }, attempted: false, used: None, place: Some(place) }
+        place.claimed(&lines);
+        Self {
+            settlement: Settlement { reservation: id, customer, lines },
+            earlier: Vec::new(),
+            attempted: false,
+            used: None,
+            place: Some(place),
+        }
+    }
+
+    /// An attempt is over and another may follow: what was claimed of the provider for it comes to this. Each attempt is counted there by
+    /// itself, while the customer's limits are claimed once for all.
+    pub fn attempt_ended(&mut self, actuals: &Actuals) {
+        let lines = &mut self.settlement.lines;
+        let (mut ended, rest): (Vec<_>, Vec<_>) =
+            std::mem::take(lines).into_iter().partition(|line| matches!(line.claim.scope.scope, Scope::Pool | Scope::Share));
+        *lines = rest;
+        for line in &mut ended {
+            line.actual = actuals.of(&line.claim);
+        }
+        self.earlier.append(&mut ended);
     }
 
     /// Adds what a further decision took: the ceiling at the start time, or that of a further attempt.
     pub fn extend(&mut self, claims: &[Claim], elastic: Option<&Elastic>, decision: &Decision) {
-        self.settlement.lines.extend(Line::taken(claims, elastic, decision));
+        let lines = Line::taken(claims, elastic, decision);
+        if let Some(place) = &mut self.place {
+            place.claimed(&lines);
+        }
+        self.settlement.lines.extend(lines);
     }
 
     /// Its id.
@@ -116,6 +152,7 @@ impl Reservation {
         for line in &mut self.settlement.lines {
             line.actual = actual(&line.claim);
         }
+        self.settlement.lines.append(&mut self.earlier);
         place.settle(Settlement {
             reservation: self.settlement.reservation,
             customer: self.settlement.customer.clone(),
@@ -144,7 +181,7 @@ impl Drop for Reservation {
 mod tests {
     use super::*;
     use crate::domain::{Boundaries, Period, Timestamp};
-    use crate::limit::{Bucket, LimitName, Outcome, Rule, Scope, Verdict};
+    use crate::limit::{Bucket, LimitName, Outcome, Rule, Verdict};
     use crate::store::settler::tests::{Recorder, recorded};
 
     fn claim(scope: Scope, measure: Measure, amount: u64) -> Claim {

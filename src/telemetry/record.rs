@@ -4,16 +4,16 @@
 //! has left. So the line always tells what was booked.
 
 use super::Metrics;
-use super::metrics::{ApiLabels, ModelLabels, Name, RefusalLabels, RequestLabels, TokenLabels};
+use super::metrics::{ApiLabels, DegradedLabels, ModelLabels, Name, RefusalLabels, RequestLabels, TokenLabels};
 use crate::config::policy::Plan;
-use crate::domain::{CustomerId, NanoUsd, Priority, RequestId, UserId};
+use crate::degrade::Degraded;
+use crate::domain::{CustomerId, NanoUsd, Priority, RequestId, Timestamp, UserId};
 use crate::wire::{Api, Usage};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The record of one request, shared by whatever still works for it. Dropping the last share writes the access-log line.
-#[derive(Debug)]
 pub struct Record {
     /// Our id of the request.
     pub id: RequestId,
@@ -22,6 +22,36 @@ pub struct Record {
     started: Instant,
     facts: Mutex<Facts>,
     metrics: Arc<Metrics>,
+    sink: Option<(Arc<dyn Sink>, Timestamp, Duration)>,
+}
+
+impl std::fmt::Debug for Record {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Record").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// Keeps what is known of requests that have ended.
+pub trait Sink: Send + Sync {
+    /// A request has ended. Called from a `Drop`: must neither block nor panic.
+    fn ended(&self, ended: Ended);
+}
+
+/// What is known of a request that has ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// Our id.
+    pub id: RequestId,
+    /// The route.
+    pub api: Api,
+    /// When it arrived.
+    pub at: Timestamp,
+    /// How long to keep what is known of it.
+    pub keep: Duration,
+    /// How long it took.
+    pub took: Duration,
+    /// Everything else.
+    pub facts: Facts,
 }
 
 /// What the log says of a request whose client left before there was an answer.
@@ -40,7 +70,9 @@ pub enum Ending {
 }
 
 impl Ending {
-    const fn as_str(self) -> &'static str {
+    /// Its name in the log.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Complete => "complete",
             Self::ClientGone => "client_gone",
@@ -62,6 +94,8 @@ pub struct Facts {
     pub model: Option<Arc<str>>,
     /// Whether the model has a price, so that its name may be a metric label.
     pub model_is_known: bool,
+    /// The fallback, where it was asked instead.
+    pub fallback_model: Option<Arc<str>>,
     pub served_model: Option<String>,
     pub stream: bool,
     pub estimated_input: u64,
@@ -70,6 +104,12 @@ pub struct Facts {
     /// Whether the usage is our own count.
     pub usage_estimated: bool,
     pub cost: NanoUsd,
+    /// What was given up for the answer.
+    pub degraded: Vec<Degraded>,
+    /// How much was being given up in the model's pool, 0 to 3; `None` for a model in no pool.
+    pub pool_level: Option<u8>,
+    /// The ticket under which a person takes over.
+    pub ticket: Option<Box<str>>,
     /// Low-cardinality cause of a refusal or failure.
     pub cause: Option<&'static str>,
     /// The limit that refused: scope and name.
@@ -81,6 +121,10 @@ pub struct Facts {
     pub waited: Duration,
     pub first_byte: Option<Duration>,
     pub ending: Ending,
+    /// What came of the idempotency key.
+    pub repeat: Option<&'static str>,
+    /// The asynchronous request this is a run of.
+    pub job: Option<Box<str>>,
 }
 
 impl Record {
@@ -88,7 +132,14 @@ impl Record {
     #[must_use]
     pub fn new(id: RequestId, api: Api, metrics: Arc<Metrics>) -> Self {
         metrics.in_flight.inc();
-        Self { id, api, started: Instant::now(), facts: Mutex::default(), metrics }
+        Self { id, api, started: Instant::now(), facts: Mutex::default(), metrics, sink: None }
+    }
+
+    /// The same, kept by `sink` for so long once it has ended; `at` is when it arrived. Zero keeps nothing.
+    #[must_use]
+    pub fn kept(mut self, sink: Arc<dyn Sink>, at: Timestamp, keep: Duration) -> Self {
+        self.sink = (!keep.is_zero()).then_some((sink, at, keep));
+        self
     }
 
     /// Adds what a layer learned.
@@ -130,12 +181,17 @@ impl Drop for Record {
             priority = facts.priority.as_str(),
             class = facts.class.as_deref(),
             model = facts.model.as_deref(),
+            fallback_model = facts.fallback_model.as_deref(),
             served_model = facts.served_model.as_deref(),
             stream = facts.stream,
             status = facts.status,
             cause = facts.cause,
             refused_scope = facts.refused_by.map(|(scope, _)| scope),
             refused_limit = facts.refused_by.map(|(_, limit)| limit),
+            degraded = words(&facts.degraded, Degraded::kind).as_deref(),
+            degraded_cause = words(&facts.degraded, Degraded::cause).as_deref(),
+            pool_level = facts.pool_level,
+            ticket = facts.ticket.as_deref(),
             estimated_input_tokens = facts.estimated_input,
             output_cap = facts.output_cap,
             input_tokens = usage.map(Usage::input),
@@ -150,7 +206,12 @@ impl Drop for Record {
             first_byte_us = facts.first_byte.map(micros),
             duration_us = micros(took),
             ending = facts.ending.as_str(),
+            repeat = facts.repeat,
+            job = facts.job.as_deref(),
         );
+        if let Some((sink, at, keep)) = self.sink.take() {
+            sink.ended(Ended { id: self.id, api: self.api, at, keep, took, facts: std::mem::take(facts) });
+        }
     }
 }
 
@@ -165,8 +226,11 @@ fn count(api: Api, facts: &Facts, took: Duration, metrics: &Metrics) {
     if let Some((scope, limit)) = facts.refused_by {
         metrics.refusals.get_or_create(&RefusalLabels { scope, limit }).inc();
     }
+    for degraded in &facts.degraded {
+        metrics.degraded.get_or_create(&DegradedLabels { kind: degraded.kind(), cause: degraded.cause() }).inc();
+    }
     let Some(usage) = &facts.usage else { return };
-    let known = facts.model.as_ref().filter(|_| facts.model_is_known);
+    let known = facts.fallback_model.as_ref().or(facts.model.as_ref()).filter(|_| facts.model_is_known);
     let model = Name(known.cloned().unwrap_or_else(|| "other".into()));
     for (kind, tokens) in [("input", usage.input()), ("cached_input", usage.cache_read), ("output", usage.total_output())] {
         metrics.tokens.get_or_create(&TokenLabels { model: model.clone(), kind }).inc_by(tokens);
@@ -177,6 +241,13 @@ fn count(api: Api, facts: &Facts, took: Duration, metrics: &Metrics) {
     }
 }
 
-fn micros(duration: Duration) -> u64 {
+/// One word for each thing given up, comma between them; `None` for nothing.
+pub(crate) fn words(degraded: &[Degraded], word: impl Fn(Degraded) -> &'static str) -> Option<String> {
+    let words: Vec<_> = degraded.iter().map(|degraded| word(*degraded)).collect();
+    (!words.is_empty()).then(|| words.join(","))
+}
+
+/// Whole microseconds.
+pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

@@ -1,10 +1,13 @@
 //! The reply body: passes the provider's bytes on as they come, meters a copy, and reports its end exactly once.
 //!
-//! Nothing is read ahead: a slow client slows the provider, not our memory. A body that is dropped early either cancels the provider
-//! (streams) or is read to its end by a task of its own (everything else, since nothing but the end tells what it cost). Which of the
-//! two a reply is shows in the reply, not in the request.
+//! Nothing is read ahead beyond the first content: a slow client slows the provider, not our memory. A body that is dropped early either
+//! cancels the provider (streams) or is read to its end by a task of its own (everything else, since nothing but the end tells what it
+//! cost). Which of the two a reply is shows in the reply, not in the request.
+//!
+//! A body begins *held back* ([`MeteredBody::hold`]): until [`MeteredBody::commit`] says that there is something worth delivering, it can
+//! still be given up for another attempt, and then its owner gets back what it would have settled.
 
-use super::Tasks;
+use super::Orphans;
 use crate::wire::Api;
 use crate::wire::error::{ErrorBody, render_event};
 use crate::wire::meter::{Meter, Summary};
@@ -14,9 +17,14 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep};
+
+mod commit;
+
+pub use commit::{Bounds, Uncommitted};
 
 /// How long the provider may keep its connection open after the stream has said that it is over.
 const LINGER: Duration = Duration::from_millis(500);
@@ -25,7 +33,7 @@ const LINGER: Duration = Duration::from_millis(500);
 const BEFORE_BREAK: Duration = Duration::from_millis(100);
 
 /// How a reply ended, with all that it said.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct End {
     /// What the meter saw.
     pub summary: Summary,
@@ -62,17 +70,34 @@ pub struct Treatment {
     /// How long the provider may fall silent.
     pub idle: Duration,
     /// Who reads on when the client leaves.
-    pub tasks: Tasks,
+    pub orphans: Orphans,
+    /// Whose reply it is, for the bound on how many of one customer's are read on.
+    pub customer: Arc<str>,
     /// Whether streams are read on, too; else the provider is cancelled.
     pub drains_streams: bool,
     /// Our id of the request, for error events.
     pub request_id: String,
 }
 
-/// A provider's reply body on its way to the client.
-pub struct MeteredBody<F: FnOnce(End) + Send + 'static>(Option<Box<Inner<F>>>);
+/// Who is told how a reply ended; exactly once, or dropped unasked.
+pub trait OnEnd: Send + 'static {
+    /// A piece of a stream has passed; this is on the path of every piece.
+    fn passing(&self, _: &Meter) {}
 
-struct Inner<F: FnOnce(End)> {
+    /// The reply has ended.
+    fn ended(self, end: End);
+}
+
+impl<F: FnOnce(End) + Send + 'static> OnEnd for F {
+    fn ended(self, end: End) {
+        self(end);
+    }
+}
+
+/// A provider's reply body on its way to the client.
+pub struct MeteredBody<O: OnEnd>(Option<Box<Inner<O>>>);
+
+struct Inner<O> {
     upstream: reqwest::Body,
     /// Bytes still to come, where the provider told the length.
     left: Option<u64>,
@@ -80,17 +105,19 @@ struct Inner<F: FnOnce(End)> {
     treatment: Treatment,
     out: VecDeque<Bytes>,
     idle: Pin<Box<Sleep>>,
-    /// Whether `idle` runs: only while we wait for the provider, not while a slow client lets us wait.
-    waiting: bool,
+    /// Since when `idle` runs: only while we wait for the provider, not while a slow client lets us wait.
+    waiting: Option<Instant>,
     phase: Phase,
+    /// Until when the reply is held back at most; `None` once it is committed.
+    held_until: Option<Instant>,
+    /// Bytes of `out` while it is held back.
+    held: usize,
+    /// How it ended, while it was held back.
+    ended: Option<End>,
     /// The client has left, and a task reads on.
     client_left: bool,
-    on_piece: Option<OnPiece>,
-    on_end: Option<F>,
+    on_end: Option<O>,
 }
-
-/// Looks at the meter after each piece of a stream.
-type OnPiece = Box<dyn Fn(&Meter) + Send>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -102,40 +129,14 @@ enum Phase {
     Broken,
 }
 
-impl<F: FnOnce(End) + Send + 'static> MeteredBody<F> {
-    /// Wraps a reply body. `on_end` is called exactly once: at the end, at a failure, or when the client leaves.
-    pub fn new(upstream: reqwest::Body, meter: Meter, treatment: Treatment, on_end: F) -> Self {
-        let idle = Box::pin(tokio::time::sleep(treatment.idle));
-        let mut inner = Inner {
-            left: upstream.size_hint().exact(),
-            upstream,
-            meter,
-            treatment,
-            out: VecDeque::new(),
-            idle,
-            waiting: false,
-            phase: Phase::Flowing,
-            client_left: false,
-            on_piece: None,
-            on_end: Some(on_end),
-        };
-        if inner.upstream.is_end_stream() || inner.left == Some(0) {
-            inner.finish(); // nobody asks for a body that is empty
-        }
-        Self(Some(Box::new(inner)))
-    }
-
-    /// Calls `on_piece` after each piece of a stream, with what the meter has seen so far. It is on the path of every piece.
-    #[must_use]
-    pub fn watched(mut self, on_piece: impl Fn(&Meter) + Send + 'static) -> Self {
-        if let Some(inner) = &mut self.0 {
-            inner.on_piece = Some(Box::new(on_piece));
-        }
-        self
+impl<O: OnEnd> MeteredBody<O> {
+    /// Wraps a reply body. `on_end` is told exactly once: at the end, at a failure, or when the client leaves.
+    pub fn new(upstream: reqwest::Body, meter: Meter, treatment: Treatment, on_end: O) -> Self {
+        Self::hold(upstream, meter, treatment, on_end).released()
     }
 }
 
-impl<F: FnOnce(End) + Send + 'static> Body for MeteredBody<F> {
+impl<O: OnEnd> Body for MeteredBody<O> {
     type Data = Bytes;
     type Error = std::io::Error;
 
@@ -157,21 +158,13 @@ impl<F: FnOnce(End) + Send + 'static> Body for MeteredBody<F> {
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            // An error event may be added to a stream, so its length is never the provider's.
-            Some(inner)
-                if !inner.treatment.alters
-                    && !inner.treatment.events
-                    && inner.phase == Phase::Flowing
-                    && inner.out.is_empty() =>
-            {
-                inner.left.map_or_else(SizeHint::default, SizeHint::with_exact)
-            }
-            _ => SizeHint::default(),
+            Some(inner) => inner.left_in_all().map_or_else(SizeHint::default, SizeHint::with_exact),
+            None => SizeHint::with_exact(0),
         }
     }
 }
 
-impl<F: FnOnce(End)> Inner<F> {
+impl<O: OnEnd> Inner<O> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
         loop {
             if let Some(bytes) = self.out.pop_front() {
@@ -206,27 +199,31 @@ impl<F: FnOnce(End)> Inner<F> {
             Poll::Ready(Some(Err(_))) => self.fail(Broke::Upstream),
             Poll::Pending if self.phase == Phase::Over => return Poll::Pending,
             Poll::Pending => {
-                if !self.waiting {
-                    self.idle.as_mut().reset(Instant::now() + self.treatment.idle);
-                    self.waiting = true;
+                if self.waiting.is_none() {
+                    let now = Instant::now();
+                    self.waiting = Some(now);
+                    let silent = now + self.treatment.idle;
+                    self.idle.as_mut().reset(self.held_until.map_or(silent, |held| held.min(silent)));
                 }
                 ready!(self.idle.as_mut().poll(cx));
-                self.fail(Broke::Silence);
+                if !self.is_due() {
+                    self.fail(Broke::Silence);
+                }
             }
         }
         Poll::Ready(())
     }
 
     fn take(&mut self, data: Bytes) {
-        self.waiting = false;
+        self.waiting = None;
         self.left = self.left.map(|left| left.saturating_sub(data.len() as u64));
         if self.phase == Phase::Over {
             self.out.push_back(data); // nothing that counts, but the provider's all the same: the rest of a line end
             return;
         }
         self.meter.feed(data, &mut self.out);
-        if let Some(on_piece) = self.on_piece.as_ref().filter(|_| self.meter.is_stream()) {
-            on_piece(&self.meter);
+        if let Some(on_end) = self.on_end.as_ref().filter(|_| self.meter.is_stream()) {
+            on_end.passing(&self.meter);
         }
         if self.meter.is_over() {
             self.phase = Phase::Over;
@@ -275,24 +272,34 @@ impl<F: FnOnce(End)> Inner<F> {
     }
 
     fn end(&mut self, broke: Option<Broke>) {
-        if let Some(on_end) = self.on_end.take() {
-            on_end(End { summary: self.meter.summary(), broke, client_left: self.client_left });
+        if self.on_end.is_none() || self.ended.is_some() {
+            return;
+        }
+        let end = End { summary: self.meter.summary(), broke, client_left: self.client_left };
+        if self.held_until.is_some() {
+            self.ended = Some(end);
+        } else if let Some(on_end) = self.on_end.take() {
+            on_end.ended(end);
         }
     }
 }
 
-impl<F: FnOnce(End) + Send + 'static> Drop for MeteredBody<F> {
+impl<O: OnEnd> Drop for MeteredBody<O> {
     fn drop(&mut self) {
         let Some(mut inner) = self.0.take() else { return };
+        inner.release();
         if inner.on_end.is_none() {
             return;
         }
         let reads_on = !inner.streams() || inner.treatment.drains_streams;
         if reads_on && !std::mem::replace(&mut inner.client_left, true) {
-            let tasks = inner.treatment.tasks.clone();
+            let (orphans, customer) = (inner.treatment.orphans.clone(), inner.treatment.customer.clone());
             let mut rest = Self(Some(inner));
-            // Its own end reports what it cost; dropped before that, it reports what is known.
-            tasks.spawn(async move { while let Some(Ok(_)) = poll_fn(|cx| Pin::new(&mut rest).poll_frame(cx)).await {} });
+            // Its own end reports what it cost; dropped before that, or not adopted, it reports what is known.
+            orphans.adopt(&customer, |place| async move {
+                let _place = place;
+                while let Some(Ok(_)) = poll_fn(|cx| Pin::new(&mut rest).poll_frame(cx)).await {}
+            });
         } else {
             inner.client_left = true;
             inner.meter.cut(&mut inner.out);
@@ -301,7 +308,7 @@ impl<F: FnOnce(End) + Send + 'static> Drop for MeteredBody<F> {
     }
 }
 
-impl<F: FnOnce(End) + Send + 'static> std::fmt::Debug for MeteredBody<F> {
+impl<O: OnEnd> std::fmt::Debug for MeteredBody<O> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("MeteredBody").finish_non_exhaustive()
     }

@@ -33,7 +33,13 @@ pub struct Delivered {
     pub text: String,
     /// The tokens of all text before that.
     pub folded: u64,
+    /// Characters of base64 that hold sound.
+    pub audio: u64,
 }
+
+/// Characters of base64 for a token of sound: a token is a twentieth of a second, and a second of the one format that is streamed (16 bit,
+/// 24 kHz) is 48,000 bytes. What is compressed is counted too low by that, but not as nothing.
+const AUDIO_CHARACTERS: u64 = 3_200;
 
 impl Delivered {
     /// All tokens delivered.
@@ -42,10 +48,16 @@ impl Delivered {
         if self.text.is_empty() { self.folded } else { self.folded.saturating_add(count(&self.text)) }
     }
 
+    /// The tokens of the sound delivered, by its length; begun tokens count.
+    #[must_use]
+    pub const fn audio_tokens(&self) -> u64 {
+        self.audio.div_ceil(AUDIO_CHARACTERS)
+    }
+
     /// Whether nothing was delivered.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.text.is_empty() && self.folded == 0
+        self.text.is_empty() && self.folded == 0 && self.audio == 0
     }
 
     /// Counts text away until what is left is within the bound.
@@ -82,7 +94,7 @@ impl fmt::Debug for Collector {
 impl Collector {
     /// Nothing delivered yet.
     pub(crate) const fn new(api: Api, count: TextCounter) -> Self {
-        Self { api, count, raw: Vec::new(), decoded: Delivered { text: String::new(), folded: 0 } }
+        Self { api, count, raw: Vec::new(), decoded: Delivered { text: String::new(), folded: 0, audio: 0 } }
     }
 
     /// Sets a delta aside.
@@ -106,9 +118,15 @@ impl Collector {
     pub(crate) fn push_and_look(&mut self, json: &[u8]) -> bool {
         decode(self.api, &self.raw, &mut self.decoded, &self.count);
         self.raw.clear();
-        let before = (self.decoded.text.len(), self.decoded.folded);
+        let size = |all: &Delivered| (all.text.len(), all.folded, all.audio);
+        let before = size(&self.decoded);
         decode(self.api, json, &mut self.decoded, &self.count);
-        before != (self.decoded.text.len(), self.decoded.folded)
+        before != size(&self.decoded)
+    }
+
+    /// Takes sound that came in an event of its own.
+    pub(crate) const fn audio(&mut self, characters: u64) {
+        self.decoded.audio = self.decoded.audio.saturating_add(characters);
     }
 
     /// All that was delivered.
@@ -122,7 +140,8 @@ impl Collector {
 /// Decodes deltas that were set aside.
 fn decode(api: Api, raw: &[u8], into: &mut Delivered, count: &TextCounter) {
     for json in raw.split(|byte| *byte == SEPARATOR).filter(|json| !json.is_empty()) {
-        append_text(api, &String::from_utf8_lossy(json), &mut into.text);
+        let audio = append_text(api, &String::from_utf8_lossy(json), &mut into.text);
+        into.audio = into.audio.saturating_add(audio);
         into.fold(count);
     }
 }

@@ -4,9 +4,11 @@
 //! look exactly like one of the provider's.
 
 mod read;
+mod verdict;
 mod write;
 
 pub use read::{UpstreamError, read};
+pub use verdict::Verdict;
 pub use write::{ErrorBody, render, render_event};
 
 /// The longest start of a text that has at most `max` bytes and ends between characters.

@@ -169,6 +169,13 @@ impl Meter {
         }
     }
 
+    /// Whether the reply has said that it failed: an error event, a failed response, an error object. Of a reply that is no stream only
+    /// known at its end.
+    #[must_use]
+    pub const fn has_failed(&self) -> bool {
+        self.reading.error.is_some()
+    }
+
     /// Whether the reply turned out to be a stream of events.
     #[must_use]
     pub const fn is_stream(&self) -> bool {

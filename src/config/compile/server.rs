@@ -3,10 +3,11 @@
 use super::Compiler;
 use crate::config::choice;
 use crate::config::file::{self, File};
-use crate::config::policy::{Concurrency, LostHold, Outage, Server, StoreKind, Unbounded};
+use crate::config::policy::{Concurrency, LostHold, Outage, Retry, Server, StoreKind, Unbounded};
 use crate::config::problem::Place;
 use crate::config::read::{At, Known as _};
-use crate::config::value;
+use crate::config::value::{self, Timeout};
+use crate::degrade::breaker::Rules;
 use crate::domain::{Priority, Zone};
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -39,12 +40,15 @@ pub fn server(c: &mut Compiler<'_>, file: &File) -> (Server, Place) {
 pub fn store(c: &mut Compiler<'_>, file: &File) -> StoreKind {
     let empty = file::Store::empty(file.place.clone());
     let written = file.store.as_ref().unwrap_or(&empty);
-    let file::Store { place, kind, path, urls, deadline, lease, lost_hold, outage, journal, journal_max } = written;
+    let file::Store { place: _, kind, path, urls, cluster, sentinel, deadline, lease, lost_hold, outage, journal, journal_max } =
+        written;
     let lost_hold = lost_hold.as_ref().map_or_else(LostHold::default, |at| at.value);
     let kind = kind.as_ref().map_or(choice::Store::Embedded, |at| at.value);
     if kind == choice::Store::Embedded {
         let unused = [
             urls.as_ref().map(|at| &at.place),
+            cluster.as_ref().map(|at| &at.place),
+            sentinel.as_ref().map(|at| &at.place),
             deadline.as_ref().map(|at| &at.place),
             lease.as_ref().map(|at| &at.place),
             outage.as_ref().map(|at| &at.place),
@@ -60,22 +64,13 @@ pub fn store(c: &mut Compiler<'_>, file: &File) -> StoreKind {
     if let Some(path) = path {
         c.findings.warn(&path.place, "has no effect with Redis", "leave it out");
     }
-    let written = urls.as_ref().map(|at| at.value.as_slice()).unwrap_or_default();
-    if written.is_empty() {
-        c.findings.missing(place, "urls", "write urls = [\"redis://127.0.0.1:6379\"]");
-    }
-    if let (Some(at), [_, _, ..]) = (urls, written) {
-        // `serve` would fail on it, so `check` must not call it sound.
-        let reason = format!("names {} servers, and a Redis Cluster is not supported yet", written.len());
-        c.findings.problem(&at.place, reason, "name one server");
-    }
     let bounds = Duration::from_secs(1)..=Duration::from_secs(3_600);
     if let Some(at) = lease.as_ref().filter(|at| !bounds.contains(&at.value.0)) {
         let advice = "2m is usual: gateways renew three times in it, and after it a dead gateway's holds are booked";
         c.findings.problem(&at.place, "is not between 1s and 1h", advice);
     }
     StoreKind::Redis {
-        urls: written.iter().filter_map(|url| url.fetch(c.env, &mut c.findings)).collect(),
+        servers: super::redis::servers(c, written),
         deadline: deadline.as_ref().map_or(Duration::from_millis(50), |at| at.value.0),
         lease: lease.as_ref().map_or(StoreKind::LEASE, |at| at.value.0),
         lost_hold,
@@ -131,36 +126,59 @@ pub fn budget(c: &mut Compiler<'_>, file: &File) -> (Zone, u8) {
     (zone.unwrap_or_default(), notice)
 }
 
-/// `[retry] wait_budget`
-pub fn wait_budget(c: &mut Compiler<'_>, file: &File) -> Duration {
-    if let Some(max) = file.retry.as_ref().and_then(|retry| retry.max.as_ref()) {
-        if max.value > 10 {
-            c.findings.problem(
-                &max.place,
-                "is more than 10",
-                "each retry is load on a provider that has none to spare; 2 is usual",
-            );
-        }
-        c.findings.warn(&max.place, "has no effect in this version", "failed calls are not retried yet");
+/// `[retry]`
+pub fn retry(c: &mut Compiler<'_>, file: &File) -> Retry {
+    let default = Retry::default();
+    let Some(file::Retry { place: _, max, wait_budget, breaker }) = &file.retry else { return default };
+    if let Some(max) = max.as_ref().filter(|max| max.value > 10) {
+        c.findings.problem(&max.place, "is more than 10", "each retry is load on a provider that has none to spare; 2 is usual");
     }
-    file.retry.as_ref().and_then(|retry| retry.wait_budget).map_or(Duration::from_secs(6), |wait| wait.0)
+    Retry {
+        max: max.as_ref().map_or(default.max, |max| u32::try_from(max.value).unwrap_or(u32::MAX)),
+        wait_budget: wait_budget.map_or(default.wait_budget, |wait| wait.0),
+        breaker: breaker.as_ref().map_or(default.breaker, |written| self::breaker(c, written, default.breaker)),
+    }
+}
+
+/// `[retry.breaker]`
+fn breaker(c: &mut Compiler<'_>, written: &file::Breaker, default: Rules) -> Rules {
+    let file::Breaker { place: _, failures, share, window, pause } = written;
+    let mut micros = |at: Option<&At<Timeout>>, default: u64| {
+        let Some(at) = at else { return default };
+        if !(Duration::from_millis(100)..=Duration::from_secs(600)).contains(&at.value.0) {
+            c.findings.problem(&at.place, "is not between 100ms and 10m", "10s for the window and 5s for the pause are usual");
+        }
+        u64::try_from(at.value.0.as_micros()).unwrap_or(u64::MAX)
+    };
+    Rules {
+        window: micros(window.as_ref(), default.window),
+        pause: micros(pause.as_ref(), default.pause),
+        failures: u32::try_from(count(c, failures.as_ref(), u64::from(default.failures), 0)).unwrap_or(u32::MAX),
+        share: share.as_ref().map_or(default.share, |share| share.value.0),
+    }
 }
 
 /// `[concurrency]`
 pub fn concurrency(c: &mut Compiler<'_>, file: &File) -> Concurrency {
     let empty = file::Concurrency::empty(file.place.clone());
-    let file::Concurrency { place, slots, queue, queue_per_customer, max_wait } = file.concurrency.as_ref().unwrap_or(&empty);
+    let file::Concurrency { place, slots, queue, queue_per_customer, max_wait, orphans, orphans_per_customer } =
+        file.concurrency.as_ref().unwrap_or(&empty);
     if slots.is_none() {
         let reason =
             format!("concurrency.slots is not set: at most {SLOTS} requests are in flight to providers at once, the rest waits");
         c.findings.warn(place, reason, "set it to what the provider account can serve at once");
     }
     let queue = count(c, queue.as_ref(), 1_000, 0);
+    let slots = count(c, slots.as_ref(), SLOTS, 1);
+    // As many again as there are slots: what clients left behind may double the load on a provider, and no more.
+    let orphans = count(c, orphans.as_ref(), slots as u64, 0);
     Concurrency {
-        slots: count(c, slots.as_ref(), SLOTS, 1),
+        slots,
         queue,
         queue_per_customer: count(c, queue_per_customer.as_ref(), 100, 0).min(queue),
         max_wait: max_wait.map_or(Duration::from_secs(6), |wait| wait.0),
+        orphans,
+        orphans_per_customer: count(c, orphans_per_customer.as_ref(), 4, 0).min(orphans),
     }
 }
 
@@ -193,24 +211,8 @@ pub fn unbounded(file: &File) -> Unbounded {
     }
 }
 
-/// What is read and checked now and used by a later version; that must not stay unsaid.
-pub fn without_effect(c: &mut Compiler<'_>, file: &File) {
-    let classes = file
-        .classes
-        .iter()
-        .flat_map(|classes| &classes.0)
-        .filter(|(_, class)| class.fallback.is_some())
-        .map(|(name, _)| &name.place);
-    let fallbacks =
-        file.models.iter().flat_map(|models| &models.0).filter_map(|(_, model)| model.fallback.as_ref()).map(|at| &at.place);
-    let handoff = file.handoff.iter().filter_map(|handoff| handoff.message.as_ref()).map(|at| &at.place);
-    for place in handoff.chain(classes).chain(fallbacks) {
-        c.findings.warn(place, "is checked but has no effect in this version", "refusals are sent as they are");
-    }
-}
-
 /// A number of things that fits this machine.
-fn count(c: &mut Compiler<'_>, at: Option<&At<u64>>, default: u64, least: u64) -> usize {
+pub(super) fn count(c: &mut Compiler<'_>, at: Option<&At<u64>>, default: u64, least: u64) -> usize {
     const MOST: u64 = 1_000_000;
     let n = at.map_or(default, |at| {
         if !(least..=MOST).contains(&at.value) {

@@ -3,12 +3,14 @@
 //! `config/tollgate.toml` describes the keys for operators; the types say what each may hold.
 
 mod access;
+mod desk;
 mod limits;
 mod provider;
 
 pub use access::{Auth, ForwardId, Identity, Key};
+pub use desk::{Admin, HookUrl, Triage, Webhook};
 pub use limits::{Customer, Gateway, Messages, Plan, Quota, RateLimit, Spend, User};
-pub use provider::{Ceiling, LongContext, Model, ModelPrice, Pool, Pricing, Upstream};
+pub use provider::{Ceiling, Fallback, LongContext, Model, ModelPrice, Pool, Pricing, Upstream};
 
 use super::choice;
 use super::node::Node;
@@ -16,7 +18,7 @@ use super::policy::LostHold;
 use super::problem::{Findings, Place};
 use super::read::{At, Named, Read, table};
 use super::secret::StoreUrl;
-use super::value::{Fraction, Size, Timeout, Wait};
+use super::value::{Fraction, KeepOrNot, Size, Timeout, Wait};
 use std::net::SocketAddr;
 
 table! {
@@ -52,12 +54,28 @@ table! {
         priorities: Priorities,
         /// `[budget]`
         budget: Budget,
+        /// `[levels]`
+        levels: Levels,
         /// `[retry]`
         retry: Retry,
         /// `[concurrency]`
         concurrency: Concurrency,
         /// `[handoff]`
         handoff: Handoff,
+        /// `[repeats]`
+        repeats: Repeats,
+        /// `[triage]`
+        triage: Triage,
+        /// `[records]`
+        records: Records,
+        /// `[admin]`
+        admin: Admin,
+    }
+
+    /// `[records]`
+    Records {
+        /// How long requests can be looked up.
+        keep: KeepOrNot,
     }
 
     /// `[server]`
@@ -84,8 +102,12 @@ table! {
         kind: At<choice::Store>,
         /// Directory of the embedded store.
         path: At<String>,
-        /// Addresses of Redis.
+        /// Addresses of Redis: one server, or nodes of a cluster.
         urls: At<Vec<At<StoreUrl>>>,
+        /// Whether they are a cluster's.
+        cluster: At<bool>,
+        /// Sentinels instead of addresses.
+        sentinel: At<Sentinel>,
         /// Deadline of one call to Redis.
         deadline: At<Timeout>,
         /// How long a hold in Redis stands that is not renewed.
@@ -98,6 +120,16 @@ table! {
         journal: At<String>,
         /// Most bytes there.
         journal_max: At<Size>,
+    }
+
+    /// `[store] sentinel`
+    Sentinel {
+        /// The name of the master.
+        master: At<String>,
+        /// Addresses of the sentinels.
+        urls: At<Vec<At<StoreUrl>>>,
+        /// How to log in at the master.
+        login: At<StoreUrl>,
     }
 
     /// `[store] outage`
@@ -140,12 +172,40 @@ table! {
         notice: At<u64>,
     }
 
+    /// `[levels]`
+    Levels {
+        /// Percent of the ceiling in use from which level 1, 2 and 3 hold.
+        at: At<Vec<At<u64>>>,
+        /// Points below its threshold at which a level begins to end.
+        margin: At<u64>,
+        /// For how long the use has to stay there.
+        hold: Wait,
+        /// Level 2: the output cap.
+        output_cap: At<u64>,
+        /// Level 2: what is appended to the prompt.
+        brevity: At<String>,
+    }
+
     /// `[retry]`
     Retry {
         /// Most retries.
         max: At<u64>,
         /// How long a live request may wait, all waits together.
         wait_budget: Wait,
+        /// When an upstream that fails is left alone.
+        breaker: Breaker,
+    }
+
+    /// `[retry.breaker]`
+    Breaker {
+        /// Failures in the window.
+        failures: At<u64>,
+        /// Their part of all calls.
+        share: At<Fraction>,
+        /// The window.
+        window: At<Timeout>,
+        /// How long it is left alone.
+        pause: At<Timeout>,
     }
 
     /// `[concurrency]`
@@ -158,11 +218,33 @@ table! {
         queue_per_customer: At<u64>,
         /// How long a request may wait for a slot.
         max_wait: Wait,
+        /// Calls that go on without their client.
+        orphans: At<u64>,
+        /// Those of one customer.
+        orphans_per_customer: At<u64>,
     }
 
     /// `[handoff]`
     Handoff {
         /// What the customer reads.
         message: At<String>,
+    }
+
+    /// `[repeats]`
+    Repeats {
+        /// How long a finished reply is kept.
+        keep: Timeout,
+        /// The longest reply that is kept.
+        max_reply: Size,
+        /// The longest body of an asynchronous request.
+        max_request: At<Size>,
+        /// Asynchronous requests that may wait or run at once.
+        jobs: At<u64>,
+        /// Those of one customer.
+        jobs_per_customer: At<u64>,
+        /// Those that one gateway runs at once.
+        jobs_at_once: At<u64>,
+        /// How long one may wait.
+        job_wait: At<Timeout>,
     }
 }

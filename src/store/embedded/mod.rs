@@ -11,7 +11,7 @@ mod disk;
 mod known;
 mod part;
 mod record;
-mod sync;
+pub(super) mod sync;
 mod writer;
 
 pub use audit::{Audit, Booked, Difference, Discrepancy, audit};

@@ -9,7 +9,12 @@ const ADMIT: &str = include_str!("../../../lua/admit.lua");
 const SETTLE: &str = include_str!("../../../lua/settle.lua");
 const REPLACE: &str = include_str!("../../../lua/replace.lua");
 const RENEW: &str = include_str!("../../../lua/renew.lua");
+const LOWER: &str = include_str!("../../../lua/lower.lua");
 const SWEEP: &str = include_str!("../../../lua/sweep.lua");
+const DOCUMENTS: &str = include_str!("../../../lua/documents.lua");
+const DOCUMENT_GET: &str = include_str!("../../../lua/document_get.lua");
+const DOCUMENT_PUT: &str = include_str!("../../../lua/document_put.lua");
+const DOCUMENT_LIST: &str = include_str!("../../../lua/document_list.lua");
 
 /// All scripts with the parts they share in front.
 pub(super) struct Scripts {
@@ -18,6 +23,11 @@ pub(super) struct Scripts {
     replace: Prepared,
     renew: Prepared,
     sweep: Prepared,
+    document_get: Prepared,
+    document_put: Prepared,
+    document_list: Prepared,
+    /// Only a cluster needs it.
+    lower: Option<Prepared>,
 }
 
 struct Prepared {
@@ -27,18 +37,22 @@ struct Prepared {
 
 impl Scripts {
     /// Hashes them: once per process, not per call.
-    pub(super) fn new() -> Self {
-        let prepare = |parts: &[&str]| {
-            let source = format!("{LIMITS}{}", parts.concat());
+    pub(super) fn new(clustered: bool) -> Self {
+        let prepare = |shared: &str, parts: &[&str]| {
+            let source = format!("{shared}{}", parts.concat());
             let sha = Script::new(&source).get_hash().to_owned();
             Prepared { source, sha }
         };
         Self {
-            admit: prepare(&[CLAIMS, ADMIT]),
-            settle: prepare(&[ENDS, SETTLE]),
-            replace: prepare(&[ENDS, CLAIMS, REPLACE]),
-            renew: prepare(&[RENEW]),
-            sweep: prepare(&[SWEEP]),
+            admit: prepare(LIMITS, &[CLAIMS, ADMIT]),
+            settle: prepare(LIMITS, &[ENDS, SETTLE]),
+            replace: prepare(LIMITS, &[ENDS, CLAIMS, REPLACE]),
+            renew: prepare(LIMITS, &[RENEW]),
+            sweep: prepare(LIMITS, &[SWEEP]),
+            document_get: prepare(DOCUMENTS, &[DOCUMENT_GET]),
+            document_put: prepare(DOCUMENTS, &[DOCUMENT_PUT]),
+            document_list: prepare(DOCUMENTS, &[DOCUMENT_LIST]),
+            lower: clustered.then(|| prepare(LIMITS, &[LOWER])),
         }
     }
 
@@ -67,9 +81,32 @@ impl Scripts {
         &self.sweep.sha
     }
 
+    /// What `EVALSHA` takes for claims that are taken back.
+    pub(super) fn lower(&self) -> &str {
+        &self.lower.as_ref().expect("only the two calls of a cluster take claims back").sha
+    }
+
+    /// What `EVALSHA` takes for reading a document.
+    pub(super) fn document_get(&self) -> &str {
+        &self.document_get.sha
+    }
+
+    /// What `EVALSHA` takes for writing a document.
+    pub(super) fn document_put(&self) -> &str {
+        &self.document_put.sha
+    }
+
+    /// What `EVALSHA` takes for listing documents.
+    pub(super) fn document_list(&self) -> &str {
+        &self.document_list.sha
+    }
+
     /// Adds the commands that make a server know them all.
     pub(super) fn load(&self, pipeline: &mut Pipeline) {
-        for script in [&self.admit, &self.settle, &self.replace, &self.renew, &self.sweep] {
+        let documents = [&self.document_get, &self.document_put, &self.document_list];
+        for script in
+            [&self.admit, &self.settle, &self.replace, &self.renew, &self.sweep].into_iter().chain(documents).chain(&self.lower)
+        {
             pipeline.cmd("SCRIPT").arg("LOAD").arg(&script.source);
         }
     }

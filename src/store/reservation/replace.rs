@@ -50,6 +50,7 @@ impl Reservation {
         for line in &mut settlement.lines {
             line.actual = used.of(&line.claim);
         }
+        settlement.lines.extend(self.earlier.iter().cloned());
         settlement
     }
 }

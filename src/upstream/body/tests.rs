@@ -1,4 +1,5 @@
 use super::*;
+use crate::upstream::Tasks;
 use crate::wire::meter::MeterOptions;
 use futures_util::stream;
 use http_body_util::{BodyExt, StreamBody};
@@ -73,7 +74,8 @@ fn reply_with(
         must_end: true,
         alters: false,
         idle: IDLE,
-        tasks: tasks.clone(),
+        orphans: Orphans::new(tasks.clone(), 100, 100),
+        customer: "t".into(),
         drains_streams,
         request_id: "r1".into(),
     };
@@ -280,7 +282,8 @@ async fn only_what_passes_unchanged_has_the_providers_length() {
             must_end: true,
             alters,
             idle: IDLE,
-            tasks: Tasks::default(),
+            orphans: Orphans::new(Tasks::default(), 0, 0),
+            customer: "t".into(),
             drains_streams: false,
             request_id: String::new(),
         };

@@ -6,14 +6,15 @@
 use crate::wire::Api;
 use crate::wire::pick::{items, pick, string};
 
-/// Appends the text that `json`, an event's data or a reply's body, delivers.
-pub(crate) fn append_text(api: Api, json: &str, text: &mut String) {
+/// Appends the text that `json`, an event's data or a reply's body, delivers; gives the characters of base64 that hold sound.
+pub(crate) fn append_text(api: Api, json: &str, text: &mut String) -> u64 {
     match api {
-        Api::Chat | Api::Completions => chat(json, text),
+        Api::Chat | Api::Completions => return chat(json, text),
         Api::Responses => responses(json, text),
         Api::Messages => messages(json, text),
-        Api::Embeddings | Api::CountTokens | Api::Models | Api::AnthropicModels => {}
+        Api::Embeddings | Api::CountTokens | Api::Models | Api::AnthropicModels | Api::Jobs(_) | Api::Triage(_) => {}
     }
+    0
 }
 
 fn push(json: Option<&str>, text: &mut String) {
@@ -23,18 +24,20 @@ fn push(json: Option<&str>, text: &mut String) {
 }
 
 /// `choices[]` with `delta` (stream), `message` (reply) or `text` (legacy completions).
-fn chat(json: &str, text: &mut String) {
+fn chat(json: &str, text: &mut String) -> u64 {
+    let mut audio = 0;
     let [choices] = pick(json, ["choices"]).unwrap_or_default();
     for choice in choices.into_iter().flat_map(items) {
         let [delta, message, legacy] = pick(choice, ["delta", "message", "text"]).unwrap_or_default();
         push(legacy, text);
         if let Some(message) = delta.or(message) {
-            chat_message(message, text);
+            audio += chat_message(message, text);
         }
     }
+    audio
 }
 
-fn chat_message(json: &str, text: &mut String) {
+fn chat_message(json: &str, text: &mut String) -> u64 {
     let names = ["reasoning_content", "reasoning", "content", "refusal", "tool_calls", "function_call", "audio"];
     let [reasoning_content, reasoning, content, refusal, tool_calls, function_call, audio] =
         pick(json, names).unwrap_or_default();
@@ -51,8 +54,9 @@ fn chat_message(json: &str, text: &mut String) {
         function.or(custom).into_iter().for_each(|call| called(call, text));
     }
     function_call.into_iter().for_each(|call| called(call, text));
-    let [transcript] = audio.and_then(|json| pick(json, ["transcript"])).unwrap_or_default();
+    let [transcript, data] = audio.and_then(|json| pick(json, ["transcript", "data"])).unwrap_or_default();
     push(transcript, text);
+    data.and_then(|json| string(json)).map_or(0, |data| data.len() as u64)
 }
 
 /// A function's name and arguments, or a custom tool's name and input.

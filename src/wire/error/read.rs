@@ -36,19 +36,25 @@ impl UpstreamError {
     /// Whether it says that a quota or the account's money is used up: a 429 that no wait of seconds cures.
     #[must_use]
     pub fn is_used_up(&self) -> bool {
-        const CODES: [&str; 9] = [
-            "insufficient_quota",
-            "billing_hard_limit_reached",
-            "credit_balance_exhausted",
-            "organization_spend_limit_exceeded",
-            "project_spend_limit_exceeded",
-            "organization_usage_limit_exceeded",
-            "enforced_spend_limit_reached",
-            "contract_spend_limit_reached",
-            "linked_organization_spend_limit_reached",
-        ];
-        [&self.code, &self.kind].into_iter().flatten().any(|word| CODES.contains(&word.as_str()))
+        [&self.code, &self.kind].into_iter().flatten().any(|word| is_used_up(word))
     }
+}
+
+/// Whether a code or type says that a quota or the account's money is used up.
+pub(super) fn is_used_up(word: &str) -> bool {
+    const CODES: [&str; 10] = [
+        "insufficient_quota",
+        "billing_hard_limit_reached",
+        "credit_balance_exhausted",
+        "organization_spend_limit_exceeded",
+        "project_spend_limit_exceeded",
+        "organization_usage_limit_exceeded",
+        "usage_limit_reached",
+        "enforced_spend_limit_reached",
+        "contract_spend_limit_reached",
+        "linked_organization_spend_limit_reached",
+    ];
+    CODES.contains(&word)
 }
 
 /// Reads an error body. Never fails: what cannot be read is absent.

@@ -17,6 +17,8 @@ const TAIL: usize = 32 * 1024;
 #[derive(Debug, Default)]
 pub(super) struct Body {
     copy: Copy,
+    /// The bytes that have come.
+    total: u64,
     /// More than [`MAX_BODY`] has come; the copy is only the end of it.
     cut: bool,
 }
@@ -36,6 +38,11 @@ impl Default for Copy {
 
 impl Body {
     pub(super) fn feed(&mut self, piece: Bytes) {
+        self.total += piece.len() as u64;
+        self.keep(piece);
+    }
+
+    fn keep(&mut self, piece: Bytes) {
         let own = match &mut self.copy {
             Copy::Shared(first) if first.is_empty() => {
                 self.copy = Copy::Shared(piece);
@@ -45,7 +52,7 @@ impl Body {
                 let mut own = Vec::with_capacity((first.len() + piece.len()).min(MAX_BODY));
                 own.extend_from_slice(first);
                 self.copy = Copy::Own(own);
-                return self.feed(piece);
+                return self.keep(piece);
             }
             Copy::Own(own) => own,
         };
@@ -71,7 +78,7 @@ impl Body {
             Copy::Own(bytes) => bytes,
         };
         if !self.cut && bytes.len() <= MAX_BODY {
-            reading.body(bytes);
+            reading.cut_body(bytes, self.total);
             return;
         }
         reading.passed_unread();

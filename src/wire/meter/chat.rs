@@ -22,10 +22,16 @@ pub(super) fn event(reading: &mut Reading, data: &[u8]) -> bool {
         return false;
     }
     reading.finishing = reading.finishing || FINISH.is_in(data);
-    if (USAGE.is_in(data) || ERROR.is_in(data) || wants_head(reading)) && tells(reading, data) {
+    let usage = USAGE.is_in(data);
+    if (usage || ERROR.is_in(data) || wants_head(reading)) && tells(reading, data) {
         return true;
     }
-    reading.delta(data);
+    // Servers that state the usage with each chunk state it once more after the last content; one that does not has stated too little.
+    if reading.record.output_known() && !usage {
+        reading.late_delta(data);
+    } else {
+        reading.delta(data);
+    }
     false
 }
 

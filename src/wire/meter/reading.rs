@@ -28,8 +28,12 @@ pub(super) struct Reading {
     pub(super) heads: u8,
     /// Web searches that have ended, in a stream of responses.
     pub(super) searches: u64,
+    /// Content has passed after the usage was stated.
+    outdated: bool,
     oversized: bool,
     complete_body: bool,
+    /// Bytes of a JSON body that cannot be read, since its end is missing.
+    partial: u64,
 }
 
 impl Reading {
@@ -50,8 +54,10 @@ impl Reading {
             content: false,
             heads: 0,
             searches: 0,
+            outdated: false,
             oversized: false,
             complete_body: false,
+            partial: 0,
         }
     }
 
@@ -65,7 +71,7 @@ impl Reading {
             Api::Chat | Api::Completions => return chat::event(self, &event.data),
             Api::Responses => responses::event(self, &event),
             Api::Messages => messages::event(self, &event),
-            Api::Embeddings | Api::CountTokens | Api::Models | Api::AnthropicModels => {}
+            Api::Embeddings | Api::CountTokens | Api::Models | Api::AnthropicModels | Api::Jobs(_) | Api::Triage(_) => {}
         }
         false
     }
@@ -102,8 +108,24 @@ impl Reading {
         }
     }
 
+    /// `total`: its length, of which `bytes` may be only the end.
+    pub(super) fn cut_body(&mut self, bytes: &[u8], total: u64) {
+        self.body(bytes);
+        if !self.complete_body && bytes.trim_ascii_start().starts_with(b"{") {
+            self.partial = total;
+        }
+    }
+
+    /// Takes a delta that came after the usage; if it has anything in it, what was stated was not the whole.
+    pub(super) fn late_delta(&mut self, json: &[u8]) {
+        let has_content = self.collector.push_and_look(json);
+        self.outdated |= has_content;
+        self.content |= has_content;
+    }
+
     pub(super) fn usage(&mut self, json: Option<&str>) {
         let Some(json) = json else { return };
+        self.outdated = false;
         match self.api {
             Api::Embeddings => self.record.read_embedding(json),
             _ => self.record.read(json),
@@ -134,8 +156,10 @@ impl Reading {
         let (usage, consistent) = self.record.usage();
         let oddities = self.record.oddities();
         let input_known = self.record.input_known();
-        let output_known = if self.api.generates() { self.record.output_known() } else { input_known };
+        let output_known = if self.api.generates() { self.record.output_known() && !self.outdated } else { input_known };
         Summary {
+            output_at_least: usage.as_ref().filter(|_| self.outdated).map_or(0, |usage| usage.output),
+            partial_bytes: self.partial,
             usage,
             input_known,
             output_known,

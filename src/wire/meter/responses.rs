@@ -23,7 +23,13 @@ pub(super) fn event(reading: &mut Reading, event: &Event<'_>) {
 fn named(reading: &mut Reading, name: &[u8], data: &[u8]) {
     match name {
         // Neither is the model's text: one is sound, the other what a tool printed.
-        b"response.audio.delta" | b"response.shell_call_output_content.delta" => reading.content = true,
+        b"response.audio.delta" => {
+            let json = String::from_utf8_lossy(data);
+            let sound = pick(&json, ["delta"]).and_then(|[delta]| delta).and_then(string);
+            reading.collector.audio(sound.map_or(0, |sound| sound.len() as u64));
+            reading.content = true;
+        }
+        b"response.shell_call_output_content.delta" => reading.content = true,
         b"response.output_item.added" => reading.delta(data),
         name if name.ends_with(b".delta") => reading.delta(data),
         b"response.created" | b"response.queued" | b"response.in_progress" if reading.model.is_none() => response(reading, data),

@@ -14,6 +14,10 @@ pub struct Summary {
     /// Whether the provider stated the output. If not, the output in `usage` is 0 or a placeholder, and `delivered` stands: a stream
     /// that was cut, a provider that states no usage.
     pub output_known: bool,
+    /// Output that the provider stated before it delivered more; the true number is at least this. 0 where there is no such.
+    pub output_at_least: u64,
+    /// Bytes of a reply that is no stream and was cut before it could be read; 0 otherwise.
+    pub partial_bytes: u64,
     /// What was delivered; only given when the output is not known, for nobody else needs it.
     pub delivered: Delivered,
     /// The model that answered, as the provider names it.

@@ -1,0 +1,155 @@
+//! Layer 11: tries again what failed at the provider, within a number of attempts and a budget of time.
+//!
+//! It stands outside `concurrency`, so a call that sleeps holds no slot and each attempt takes one anew. Each further attempt claims the
+//! provider's ceiling once more; where that has no room in time there is none. A client that leaves drops all of it, which settles.
+//! The first attempt costs nothing here: a call that works is never looked at.
+
+use super::call::{Call, Rejected, Reply};
+use super::failed::{Failed, ProviderFault, TheirReply};
+use super::gateway::Gateway;
+use crate::degrade::retry::{Budget, Stop};
+use crate::domain::Priority;
+use crate::telemetry::metrics::{Name, ReasonLabels, RetryLabels};
+use futures_util::future::BoxFuture;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::Instant;
+use tower::{Layer, Service};
+
+/// Retries for whatever it wraps.
+#[derive(Clone, Debug)]
+pub struct RetryLayer(pub Arc<Gateway>);
+
+impl<S> Layer<S> for RetryLayer {
+    type Service = Retry<S>;
+    fn layer(&self, inner: S) -> Retry<S> {
+        Retry { inner, gateway: self.0.clone() }
+    }
+}
+
+/// See [`RetryLayer`].
+#[derive(Clone, Debug)]
+pub struct Retry<S> {
+    inner: S,
+    gateway: Arc<Gateway>,
+}
+
+impl<S> Service<Call> for Retry<S>
+where
+    S: Service<Call, Response = Reply, Error = Box<Rejected>> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = Reply;
+    type Error = Box<Rejected>;
+    type Future = BoxFuture<'static, Result<Reply, Self::Error>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, call: Call) -> Self::Future {
+        let (mut inner, gateway) = (self.inner.clone(), self.gateway.clone());
+        Box::pin(async move {
+            let mut spent = Spent::of(&call);
+            let mut result = inner.call(call).await;
+            while let Err(mut rejected) = result {
+                let Some(failed) = rejected.failed.take() else { return Err(rejected) };
+                match spent.again(failed, &gateway).await {
+                    Ok(call) => result = inner.call(call).await,
+                    Err(failed) => {
+                        rejected.failed = Some(failed);
+                        return Err(rejected);
+                    }
+                }
+            }
+            result
+        })
+    }
+}
+
+/// What was spent on one request so far.
+struct Spent {
+    budget: Budget,
+    retries: u32,
+    /// Waits before the first attempt that count, and all waits after it.
+    waited: Duration,
+    /// The attempts themselves, by the clock.
+    attempting: Duration,
+    since: Instant,
+    /// What the provider said to the attempt before, for a next one that does not even get a slot.
+    earlier: Option<Box<TheirReply>>,
+}
+
+impl Spent {
+    fn of(call: &Call) -> Self {
+        let retry = &call.who.policy.retry;
+        // Background work waits long for its share of the ceiling; that is no time a person spends waiting.
+        let waited =
+            if call.who.priority == Priority::Background { Duration::ZERO } else { call.who.record.read(|facts| facts.waited) };
+        Self {
+            budget: Budget { retries: retry.max, time: retry.wait_budget },
+            retries: 0,
+            waited,
+            attempting: Duration::ZERO,
+            since: Instant::now(),
+            earlier: None,
+        }
+    }
+
+    /// Waits for the next attempt and prepares it.
+    ///
+    /// # Errors
+    /// The failed call, where there is none.
+    async fn again(&mut self, mut failed: Box<Failed>, gateway: &Gateway) -> Result<Call, Box<Failed>> {
+        self.attempting += self.since.elapsed();
+        failed.inherit(self.earlier.take());
+        match self.prepare(&mut failed, gateway).await {
+            Ok(()) => {
+                self.retries += 1;
+                let (call, earlier) = failed.again();
+                self.earlier = earlier;
+                self.since = Instant::now();
+                Ok(call)
+            }
+            Err(reason) => {
+                gateway.metrics.retries_ended.get_or_create(&ReasonLabels { reason }).inc();
+                // The client's SDK would make as many attempts of its own, each of them several here.
+                failed.advise_against_retry |= self.retries > 0;
+                Err(failed)
+            }
+        }
+    }
+
+    async fn prepare(&mut self, failed: &mut Failed, gateway: &Gateway) -> Result<(), &'static str> {
+        if !failed.may_retry {
+            return Err("of_no_use");
+        }
+        let stated = match failed.fault {
+            ProviderFault::RateLimited { retry_after } => retry_after,
+            ProviderFault::Server(_) => failed.stated_wait,
+            _ => None,
+        };
+        let next = self.budget.next(self.retries, self.elapsed(), stated, gateway.pauses.dice());
+        let wait = next.map_err(|stop| match stop {
+            Stop::Retries => "attempts",
+            Stop::Time => "wait_budget",
+        })?;
+        self.pause(wait, failed, gateway).await;
+        self.waited += failed.claim(gateway, self.budget.left(self.elapsed())).await.ok_or("ceiling")?;
+        let labels = RetryLabels { upstream: Name(failed.call.target.upstream.name.clone()), cause: failed.fault.as_str() };
+        gateway.metrics.retries.get_or_create(&labels).inc();
+        Ok(())
+    }
+
+    /// Counted before it is waited, so that the log of a request whose client leaves meanwhile tells why it took so long.
+    async fn pause(&mut self, wait: Duration, failed: &Failed, gateway: &Gateway) {
+        self.waited += wait;
+        failed.call.who.record.note(|facts| facts.waited += wait);
+        gateway.pauses.pause(wait).await;
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.waited + self.attempting
+    }
+}
