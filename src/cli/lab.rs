@@ -34,9 +34,9 @@ fn play(scenario: &Scenario, args: &Lab) -> ExitCode {
     let mut progress = Progress::new();
     let report = lab::run(scenario, &mut |run, percent| progress.say(|| format!("{run}: {percent} %")));
     if let Some(path) = &args.svg
-        && let Err(error) = chart::svg(&report).map_err(|error| error.to_string()).and_then(|svg| {
-            std::fs::write(path, svg).map_err(|error| error.to_string())
-        })
+        && let Err(error) = chart::svg(&report)
+            .map_err(|error| error.to_string())
+            .and_then(|svg| std::fs::write(path, svg).map_err(|error| error.to_string()))
     {
         return fail(&format!("{}: {error}", path.display()), 1);
     }

@@ -12,8 +12,8 @@ use super::tally::{Fate, RunReport};
 use crate::limit::LimitName;
 use plotters::coord::Shift;
 use plotters::prelude::{
-    ChartBuilder, Color, DrawingArea, IntoDrawingArea, IntoFont, IntoLogRange, LineSeries, PathElement, Rectangle, RGBColor, SVGBackend,
-    Text,
+    ChartBuilder, Color, DrawingArea, IntoDrawingArea, IntoFont, IntoLogRange, LineSeries, PathElement, RGBColor, Rectangle,
+    SVGBackend, Text,
 };
 use plotters::style::{ShapeStyle, TextStyle};
 
@@ -115,7 +115,11 @@ impl Scale {
         let quota = runs.iter().flat_map(|run| &run.providers).filter_map(|provider| provider.tpm).map(|tpm| tpm as f64);
         let tokens = runs.iter().flat_map(|run| run.steps.iter().map(|s| s.tokens as f64 / step(run)));
         let questions = runs.iter().flat_map(|run| run.steps.iter().map(|s| s.fates.iter().sum::<u64>() as f64 / step(run)));
-        Self { minutes: minutes.max(step_least()), tokens: top(tokens.chain(quota).collect()), questions: top(questions.collect()) }
+        Self {
+            minutes: minutes.max(step_least()),
+            tokens: top(tokens.chain(quota).collect()),
+            questions: top(questions.collect()),
+        }
     }
 }
 
@@ -221,22 +225,30 @@ fn levels(run: &RunReport, scale: &Scale, area: &Area<'_>) -> Drawn {
 }
 
 fn became(run: &RunReport, scale: &Scale, area: &Area<'_>) -> Drawn {
-    panel!(area, "what became of the questions", 0.0..scale.minutes, 0.0..scale.questions, ("minutes", "questions per minute"), 6, |chart| {
-        for fate in Fate::ALL.into_iter().filter(|fate| run.steps.iter().any(|s| s.fates[*fate as usize] > 0)) {
-            let colour = colour(fate);
-            let bars = run.steps.iter().enumerate().filter(|(_, s)| s.fates[fate as usize] > 0).map(|(index, s)| {
-                let below: u64 = s.fates[..fate as usize].iter().sum();
-                let (from, to) = (below as f64 / step(run), (below + s.fates[fate as usize]) as f64 / step(run));
-                let left = index as f64 * step(run);
-                Rectangle::new([(left, from), (left + step(run), to)], colour.filled())
-            });
-            chart
-                .draw_series(bars)?
-                .label(fate.as_str())
-                .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 18, y + 5)], colour.filled()));
+    panel!(
+        area,
+        "what became of the questions",
+        0.0..scale.minutes,
+        0.0..scale.questions,
+        ("minutes", "questions per minute"),
+        6,
+        |chart| {
+            for fate in Fate::ALL.into_iter().filter(|fate| run.steps.iter().any(|s| s.fates[*fate as usize] > 0)) {
+                let colour = colour(fate);
+                let bars = run.steps.iter().enumerate().filter(|(_, s)| s.fates[fate as usize] > 0).map(|(index, s)| {
+                    let below: u64 = s.fates[..fate as usize].iter().sum();
+                    let (from, to) = (below as f64 / step(run), (below + s.fates[fate as usize]) as f64 / step(run));
+                    let left = index as f64 * step(run);
+                    Rectangle::new([(left, from), (left + step(run), to)], colour.filled())
+                });
+                chart
+                    .draw_series(bars)?
+                    .label(fate.as_str())
+                    .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 18, y + 5)], colour.filled()));
+            }
+            legend!(chart);
         }
-        legend!(chart);
-    });
+    );
     Ok(())
 }
 

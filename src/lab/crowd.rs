@@ -42,7 +42,11 @@ impl Crowd {
                 let lasts = lasts.unwrap_or(u64::MAX).min(length.saturating_sub(*from));
                 let product = u128::from(lasts) * u128::from(*amount);
                 // At equal distances the first comes at once, so a part of one is one.
-                let so_many = if *arrivals == Arrivals::Even { product.div_ceil(u128::from(*period)) } else { product / u128::from(*period) };
+                let so_many = if *arrivals == Arrivals::Even {
+                    product.div_ceil(u128::from(*period))
+                } else {
+                    product / u128::from(*period)
+                };
                 u64::try_from(so_many).unwrap_or(u64::MAX).min(count.unwrap_or(u64::MAX))
             }
         }
@@ -104,7 +108,8 @@ mod tests {
     use crate::lab::scenario::Scenario;
 
     fn arrivals(keys: &str) -> Vec<u64> {
-        let text = format!("title = \"t\"\n[[runs]]\nname = \"r\"\ngateway = \"none\"\n[crowds.c]\ninput = 1\noutput = 1\n{keys}");
+        let text =
+            format!("title = \"t\"\n[[runs]]\nname = \"r\"\ngateway = \"none\"\n[crowds.c]\ninput = 1\noutput = 1\n{keys}");
         let scenario = Scenario::parse(&text, "t").unwrap_or_else(|problems| panic!("{problems:?}"));
         let crowd = &scenario.crowds[0];
         let mut arrivals = crowd.arrivals(1, 0, 60_000_000);
@@ -115,7 +120,10 @@ mod tests {
     fn requests_come_when_the_file_says() {
         assert_eq!(arrivals("count = 3\nfrom = \"2s\""), [2_000_000; 3]);
         assert_eq!(arrivals("count = 3\nfrom = \"2m\""), [0_u64; 0], "after the end of the run");
-        assert_eq!(arrivals("rate = \"3/s\"\narrivals = \"even\"\nlasts = \"1s\"\nfrom = \"1s\""), [1_000_000, 1_333_333, 1_666_666]);
+        assert_eq!(
+            arrivals("rate = \"3/s\"\narrivals = \"even\"\nlasts = \"1s\"\nfrom = \"1s\""),
+            [1_000_000, 1_333_333, 1_666_666]
+        );
         assert_eq!(arrivals("rate = \"2/s\"\narrivals = \"even\"\ncount = 2"), [0, 500_000]);
         let random = arrivals("rate = \"2/s\"\nfrom = \"20s\"\nlasts = \"10s\"");
         assert_eq!(random.len(), 20, "exactly so many");

@@ -38,11 +38,7 @@ impl Account {
             };
             Meter { limit, state: state.unwrap_or_else(|| State::Minute(Trailing::default())) }
         };
-        Self {
-            requests: provider.rpm.map(meter),
-            tokens: provider.tpm.map(meter),
-            counts_refused: provider.counts_refused,
-        }
+        Self { requests: provider.rpm.map(meter), tokens: provider.tpm.map(meter), counts_refused: provider.counts_refused }
     }
 
     /// Whether a request of so many tokens would be accepted now, and if not, after how many microseconds it would.

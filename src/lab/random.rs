@@ -52,7 +52,8 @@ mod tests {
         assert_ne!(draw(7, 0), draw(7, 1));
         assert_ne!(draw(7, 0), draw(8, 0));
         let mut random = Random::new(1, 2);
-        let mean = (0..10_000).map(|_| random.around(1_000, 300_000)).inspect(|n| assert!((700..=1_300).contains(n))).sum::<u64>();
+        let mean =
+            (0..10_000).map(|_| random.around(1_000, 300_000)).inspect(|n| assert!((700..=1_300).contains(n))).sum::<u64>();
         assert!((9_900_000..10_100_000).contains(&mean), "{mean}");
         assert_eq!((random.below(0), random.below(1), random.around(5, 0)), (0, 0, 5));
     }

@@ -15,8 +15,8 @@ use crate::domain::{CustomerId, Timestamp, UserId};
 use crate::limit::{Refusal, Scope, ScopeKey};
 use line::Request;
 use order::InOrder;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::io::{self, BufRead};
 use std::sync::Arc;
 

@@ -80,7 +80,8 @@ fn row(sweep: &Sweep, tokens: u64) -> Row {
     while at < sweep.length && in_a_row < UNLIMITED {
         let now = books::instant(at);
         let (claims, _) = ask.claims(&sweep.policy, None, &mut calendar, now);
-        let admission = Admission { reservation: ReservationId::new(0), customer: customer.clone(), claims, elastic: None, lease: 0 };
+        let admission =
+            Admission { reservation: ReservationId::new(0), customer: customer.clone(), claims, elastic: None, lease: 0 };
         let decision = books.admit(now, &admission);
         if decision.admitted {
             // What the first instant gives is the burst.

@@ -72,7 +72,9 @@ impl Grid {
 
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let width = |column| self.rows.iter().filter_map(|row| row.get::<usize>(column)).map(|cell| cell.chars().count()).max().unwrap_or(0);
+        let width = |column| {
+            self.rows.iter().filter_map(|row| row.get::<usize>(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
         let widths: Vec<usize> = (0..columns).map(width).collect();
         for row in &self.rows {
             let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
@@ -109,9 +111,12 @@ fn runs(runs: &[RunReport]) -> Grid {
     if any_level {
         grid.row("level", runs.iter().map(levels));
     }
-    let refused_with_room = |run: &RunReport| if run.refused_with_room > 0 { grouped(run.refused_with_room) } else { "-".to_owned() };
+    let refused_with_room =
+        |run: &RunReport| if run.refused_with_room > 0 { grouped(run.refused_with_room) } else { "-".to_owned() };
     grid.row_if_any("refused though the account had room", runs.iter().map(refused_with_room).collect());
-    for spending in runs.iter().flat_map(|run| &run.spending).map(|spending| &spending.customer).collect::<std::collections::BTreeSet<_>>() {
+    for spending in
+        runs.iter().flat_map(|run| &run.spending).map(|spending| &spending.customer).collect::<std::collections::BTreeSet<_>>()
+    {
         let cell = |run: &RunReport| {
             let found = run.spending.iter().find(|s| s.customer == *spending);
             found.map_or("-".to_owned(), |s| {
@@ -148,7 +153,9 @@ fn crowd_rows(grid: &mut Grid, crowds: &[Option<&CrowdReport>]) {
         (!crowd.served.is_empty()).then(|| [500, 990, 1_000].map(|permille| duration(crowd.wait(permille))).join(" / "))
     };
     row("  wait, p50 / p99 / longest", &waits);
-    row("  degraded or refused, first / last at", &|crowd| crowd.harmed.map(|(first, last)| format!("{} / {}", duration(first), duration(last))));
+    row("  degraded or refused, first / last at", &|crowd| {
+        crowd.harmed.map(|(first, last)| format!("{} / {}", duration(first), duration(last)))
+    });
     row("  Retry-After of the first refusal", &|crowd| crowd.first_retry_after.map(duration));
     let mut causes: Vec<&String> = crowds.iter().flatten().flat_map(|crowd| crowd.refusals.keys()).collect();
     causes.sort_unstable();
@@ -167,7 +174,9 @@ fn account_rows(grid: &mut Grid, runs: &[RunReport], name: &str) {
         grid.row_if_any(label, cells.collect());
     };
     row("  calls a minute", &|run, _, provider| Some(grouped(per_minute(provider.calls, run.length))));
-    row("  429s", &|_, _, provider| Some(format!("{} ({} of calls)", grouped(provider.refused), percent(provider.refused, provider.calls))));
+    row("  429s", &|_, _, provider| {
+        Some(format!("{} ({} of calls)", grouped(provider.refused), percent(provider.refused, provider.calls)))
+    });
     row("  500s", &|_, _, provider| (provider.errors > 0).then(|| grouped(provider.errors)));
     row("  tokens a minute, of the quota", &|run, _, provider| {
         let mean = per_minute(provider.tokens_in_time, run.length);
@@ -220,7 +229,8 @@ fn algorithms(compared: &Compared) -> Grid {
     let more = ["most in 60 s", "bytes"].map(str::to_owned);
     grid.row("accepted by", std::iter::once("limit".to_owned()).chain(crowds).chain(more));
     for row in &compared.rows {
-        let accepted = row.accepted.iter().zip(&compared.crowds).map(|(n, (_, of))| format!("{} of {}", grouped(*n), grouped(*of)));
+        let accepted =
+            row.accepted.iter().zip(&compared.crowds).map(|(n, (_, of))| format!("{} of {}", grouped(*n), grouped(*of)));
         let shared = if row.shared { "one for all" } else { "one each" };
         let more = [grouped(row.in_a_minute), row.bytes.to_string()];
         grid.row(row.kind.as_str(), std::iter::once(shared.to_owned()).chain(accepted).chain(more));
@@ -233,7 +243,8 @@ fn algorithms(compared: &Compared) -> Grid {
 /// # Errors
 /// Those of the writer.
 pub fn replayed(found: &Replayed, top: usize, out: &mut impl Write) -> io::Result<()> {
-    let instant = |micros: u64| i64::try_from(micros).ok().and_then(|micros| jiff::Timestamp::from_second(micros / 1_000_000).ok());
+    let instant =
+        |micros: u64| i64::try_from(micros).ok().and_then(|micros| jiff::Timestamp::from_second(micros / 1_000_000).ok());
     let instant = |micros| instant(micros).map_or_else(|| "?".to_owned(), |instant: jiff::Timestamp| instant.to_string());
     let span = found.span.map_or(String::new(), |(first, last)| format!(", {} to {}", instant(first), instant(last)));
     writeln!(out, "{} requests of {} customers{span}", grouped(found.requests), grouped(found.by_customer.len() as u64))?;
@@ -246,7 +257,11 @@ pub fn replayed(found: &Replayed, top: usize, out: &mut impl Write) -> io::Resul
         let (requests, micros) = found.waited;
         grid.row("would wait first", [format!("{}, {} on average", grouped(requests), duration(micros / requests))]);
     }
-    for (label, n) in [("other lines of the log", found.skipped), ("lines that are no JSON", found.unreadable), ("longer than an hour, decided late", found.late)] {
+    for (label, n) in [
+        ("other lines of the log", found.skipped),
+        ("lines that are no JSON", found.unreadable),
+        ("longer than an hour, decided late", found.late),
+    ] {
         grid.row_if_any(label, vec![if n > 0 { grouped(n) } else { String::new() }]);
     }
     grid.write(out)?;

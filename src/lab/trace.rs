@@ -55,11 +55,14 @@ pub fn read(csv: impl BufRead) -> Result<Vec<Recorded>, TraceError> {
         }
         let wrong = |reason| TraceError::Line(index + 1, reason);
         let mut columns = line.split(',').map(str::trim);
-        let (Some(time), Some(input), Some(output), None) = (columns.next(), columns.next(), columns.next(), columns.next()) else {
+        let (Some(time), Some(input), Some(output), None) = (columns.next(), columns.next(), columns.next(), columns.next())
+        else {
             return Err(wrong("has not three columns"));
         };
         let at = micros(time).ok_or_else(|| wrong("its first column is no time"))?;
-        let tokens = |text: &str| text.parse().ok().filter(|n| *n <= 100_000_000_u64).ok_or_else(|| wrong("has a column that is no number of tokens"));
+        let tokens = |text: &str| {
+            text.parse().ok().filter(|n| *n <= 100_000_000_u64).ok_or_else(|| wrong("has a column that is no number of tokens"))
+        };
         requests.push(Recorded { at, input: tokens(input)?, output: tokens(output)? });
         if requests.len() > MOST {
             return Err(wrong("is one more than can be played"));
@@ -74,9 +77,9 @@ pub fn read(csv: impl BufRead) -> Result<Vec<Recorded>, TraceError> {
 /// Microseconds since whenever: a date and time, an instant, or seconds.
 fn micros(text: &str) -> Option<u64> {
     let utc = jiff::tz::TimeZone::UTC;
-    let instant = text.parse::<jiff::Timestamp>().or_else(|_| {
-        text.parse::<jiff::civil::DateTime>().and_then(|time| utc.to_timestamp(time))
-    });
+    let instant = text
+        .parse::<jiff::Timestamp>()
+        .or_else(|_| text.parse::<jiff::civil::DateTime>().and_then(|time| utc.to_timestamp(time)));
     if let Ok(instant) = instant {
         return u64::try_from(instant.as_microsecond()).ok();
     }
@@ -144,7 +147,9 @@ pub fn scenario(name: &str, requests: Vec<Recorded>, ceiling: Ceiling) -> Result
     };
     Ok(Scenario {
         title: format!("The trace {name} against a ceiling"),
-        about: format!("Clients retry twice, as the SDKs do. Through Tollgate a request may wait {wait} s for room under the ceiling."),
+        about: format!(
+            "Clients retry twice, as the SDKs do. Through Tollgate a request may wait {wait} s for room under the ceiling."
+        ),
         seed: 1,
         crowds: vec![crowd],
         runs: vec![run("straight at the account", Path::Direct), run("Tollgate", Path::Tollgate)],
@@ -160,7 +165,10 @@ mod tests {
     #[test]
     fn all_spellings_of_time_are_read_and_put_in_order() {
         for (text, right) in [
-            ("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n2023-11-16 18:15:46.1805900,1,2\n", 500_000),
+            (
+                "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n2023-11-16 18:15:46.1805900,1,2\n",
+                500_000,
+            ),
             ("2023-11-16T18:15:46Z,1,2\r\n2023-11-16T18:15:47.5Z, 374 , 44\r\n", 1_500_000),
             ("3.25,374,44\n1.125,1,2\n", 2_125_000),
         ] {

@@ -263,7 +263,9 @@ impl<'a> World<'a> {
                 self.refused(id, crowds, No { told, by: "level paused".to_owned() });
             }
             Decided::Refused(refusal) => {
-                if refusal.scope == Scope::Pool && self.account(model).is_some_and(|a| self.accounts[a].room(self.now, tokens).is_ok()) {
+                if refusal.scope == Scope::Pool
+                    && self.account(model).is_some_and(|a| self.accounts[a].room(self.now, tokens).is_ok())
+                {
                     self.report.refused_with_room += 1;
                 }
                 self.limited(id, crowds, &refusal);

@@ -38,7 +38,8 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::TokenBucket, Self::SlidingWindow, Self::FixedWindow, Self::SlidingLog, Self::SlidingCounter];
+    pub const ALL: [Self; 5] =
+        [Self::TokenBucket, Self::SlidingWindow, Self::FixedWindow, Self::SlidingLog, Self::SlidingCounter];
 
     /// The name in tables.
     #[must_use]

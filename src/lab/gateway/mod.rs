@@ -162,7 +162,8 @@ impl Gateway {
         }
         let lines = admission.lines(&decision);
         self.pools.claimed(now, &lines);
-        let deferred = if decision.deferred() { admission.claims.into_iter().filter(Claim::is_ceiling).collect() } else { Vec::new() };
+        let deferred =
+            if decision.deferred() { admission.claims.into_iter().filter(Claim::is_ceiling).collect() } else { Vec::new() };
         let cap = decision.granted.unwrap_or(cap);
         let held = Held {
             model: Arc::clone(asked.model),
@@ -221,7 +222,8 @@ impl Gateway {
 
     fn claim(&mut self, now: Timestamp, held: &mut Held, claims: Vec<Claim>) -> Result<u64, Refusal> {
         let Settlement { reservation, customer, .. } = &held.settlement;
-        let admission = Admission { reservation: *reservation, customer: customer.clone(), claims, elastic: None, lease: u64::MAX };
+        let admission =
+            Admission { reservation: *reservation, customer: customer.clone(), claims, elastic: None, lease: u64::MAX };
         let decision = self.books.admit(now, &admission);
         if !decision.admitted {
             return Err(Refusal::worst(&admission.claims, &decision).expect("what is not admitted was refused by a limit"));

@@ -47,10 +47,15 @@ impl Pools {
     /// Looks at every gauge and gives the highest level.
     pub fn step(&mut self, now: Timestamp) -> u8 {
         self.clock.0.store(now.micros(), Ordering::Relaxed);
-        let used: HashMap<Arc<str>, u64> = self.ceilings.parts().into_iter().map(|part| {
-            let fullest = part.limits.iter().map(|(_, used)| *used).max().unwrap_or(0);
-            (part.owner, fullest / PER_THOUSANDTH)
-        }).collect();
+        let used: HashMap<Arc<str>, u64> = self
+            .ceilings
+            .parts()
+            .into_iter()
+            .map(|part| {
+                let fullest = part.limits.iter().map(|(_, used)| *used).max().unwrap_or(0);
+                (part.owner, fullest / PER_THOUSANDTH)
+            })
+            .collect();
         for owner in used.keys() {
             self.states.entry(Arc::clone(owner)).or_default();
         }

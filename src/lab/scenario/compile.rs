@@ -2,11 +2,11 @@
 
 use super::file::{self, File};
 use super::{Behaviour, Client, Compare, Crowd, MINUTE, Path, Provider, Run, Scenario, Sweep, Timing};
+use crate::config::Policy;
 use crate::config::node::{self, Node, Value};
 use crate::config::problem::{Findings, Place, Problem, Source, suggestion};
 use crate::config::read::{At, Named, Read as _};
 use crate::config::value::{PerPeriod, Timeout, Wait};
-use crate::config::Policy;
 use crate::domain::Priority;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,8 @@ pub fn compile(text: &str, name: &str) -> Result<Scenario, Vec<Problem>> {
     let source = Source::File { name: name.into(), line: 1 };
     let root = Place::root(source.clone());
     let node = Node { value: Value::Table(node::parse(text, name)?), source };
-    let scenario = File::read(&node, &root, &mut findings).map(|file| Compiler { findings: &mut findings, file: &file }.scenario());
+    let scenario =
+        File::read(&node, &root, &mut findings).map(|file| Compiler { findings: &mut findings, file: &file }.scenario());
     findings.sort();
     match scenario {
         Some(scenario) if findings.problems.is_empty() => Ok(scenario),
@@ -231,7 +232,11 @@ impl Compiler<'_> {
         };
         let PerPeriod { amount, period } = rate.value;
         if amount == 0 || burst.value == 0 || crate::limit::Bucket::new(burst.value, amount, period).is_err() {
-            self.findings.problem(&rate.place, "is no rate to hold anybody to", "write something like \"3/s\", and a burst above 0");
+            self.findings.problem(
+                &rate.place,
+                "is no rate to hold anybody to",
+                "write something like \"3/s\", and a burst above 0",
+            );
             return None;
         }
         let length = compare.length.as_ref().map_or(LENGTH, |at| timeout(at.value));

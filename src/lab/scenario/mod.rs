@@ -4,8 +4,8 @@ mod compile;
 mod file;
 
 use crate::config::Policy;
-use crate::config::policy::Plan;
 use crate::config::Problem;
+use crate::config::policy::Plan;
 use crate::config::problem;
 use crate::domain::{NanoUsd, Priority};
 use std::sync::Arc;
