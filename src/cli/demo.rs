@@ -85,7 +85,7 @@ async fn free_address(listen: SocketAddr) -> Result<SocketAddr, String> {
     Err(format!("no free port on {} from {} to {last}; name one with --listen", listen.ip(), listen.port()))
 }
 
-/// The demo's configuration: the shipped plans, and four small customers that run into each kind of limit.
+/// The demo's configuration: the shipped plans, and small customers that run into each kind of limit.
 #[must_use]
 pub fn config(provider: &str) -> String {
     format!(
@@ -96,7 +96,10 @@ base_url = "{provider}"
 base_url = "{provider}"
 [identity]
 default_plan = "business"
-# The stand-in's fault-* models have no price.
+# The stand-in's fault-* models fail on request, which is no reason to leave it alone.
+[retry]
+breaker = {{ failures = 0 }}
+# They have no price.
 [pricing]
 unpriced = "free"
 
@@ -122,6 +125,26 @@ tpm = 2_000
 on_spend = []
 on_provider = []
 
+# Too little for gpt-4o: its fallback answers what is of the class general, a person the rest.
+[plans.demo-cheaper]
+spend = {{ day = 0.000_3 }}
+# Nothing at all is affordable: a person takes over.
+[plans.demo-handoff]
+spend = {{ day = 0.000_001 }}
+
+[models.gpt-4o]
+fallback = "gpt-4o-mini"
+[classes.general]
+fallback = true
+[pools.gpt-4o]
+upstream = "openai"
+models = ["gpt-4o*"]
+ceiling = {{ rpm = 100_000, tpm = 150_000_000 }}
+
+[customers.demo-cheaper]
+plan = "demo-cheaper"
+[customers.demo-handoff]
+plan = "demo-handoff"
 [customers.demo-messages]
 plan = "demo-messages"
 [customers.demo-dollars]

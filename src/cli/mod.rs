@@ -7,6 +7,7 @@ mod health;
 mod key;
 mod lab;
 mod out;
+mod request;
 mod serve;
 mod signal;
 
@@ -44,6 +45,17 @@ enum Command {
     Key {
         /// The application that will use it
         name: String,
+    },
+    /// Print what a running gateway kept of one request: models, level, attempts, cost, cause
+    Request {
+        /// Our id (x-tollgate-request-id), or the provider's
+        id: String,
+        /// The gateway's admin listener
+        #[arg(long, default_value = "http://127.0.0.1:8081")]
+        url: String,
+        /// Its token
+        #[arg(long, env = "TOLLGATE_ADMIN_TOKEN", hide_env_values = true)]
+        token: Option<String>,
     },
     /// Ask a running gateway whether it is ready; exits non-zero when it is not (for container health checks)
     Health {
@@ -142,6 +154,7 @@ pub fn main() -> ExitCode {
         Command::Audit(args) => audit::run(args.config.config.as_deref(), args.data),
         Command::Lab(args) => lab::run(&args),
         Command::Key { name } => key::run(&name),
+        Command::Request { id, url, token } => request::run(&id, &url, token.as_deref()),
         Command::Health { url } => health::run(&url),
     }
 }

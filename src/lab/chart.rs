@@ -110,7 +110,7 @@ struct Scale {
 
 impl Scale {
     fn of(runs: &[RunReport]) -> Self {
-        let top = |values: Vec<f64>| values.into_iter().fold(0.0, f64::max).max(1.0) * 1.3;
+        let top = |values: Vec<f64>| values.into_iter().fold(0.0, f64::max).max(1.0) * 1.6;
         let minutes = runs.iter().map(|run| run.steps.len() as f64 * step(run)).fold(0.0, f64::max);
         let quota = runs.iter().flat_map(|run| &run.providers).filter_map(|provider| provider.tpm).map(|tpm| tpm as f64);
         let tokens = runs.iter().flat_map(|run| run.steps.iter().map(|s| s.tokens as f64 / step(run)));

@@ -1,7 +1,8 @@
 //! Leases: a hold belongs to a gateway that lives for as long as that renews it.
 //!
 //! [`Running`] knows the reservations of this process that hold something. A [`Keeper`] renews them three times a lease, all in one call,
-//! and sweeps four times a lease, at times of its own, so that not all gateways come at once.
+//! and sweeps four times a lease, at times of its own, so that not all gateways come at once; more often where admissions take two steps,
+//! since what died between them is to come back soon.
 //!
 //! After the store was away leases may be over whose gateways live. Whoever noticed sweeps again only when the others have had the time
 //! to renew. Should a hold be booked all the same, its settlement corrects that.
@@ -96,6 +97,7 @@ async fn renew(ledger: Arc<dyn Ledger>, running: Arc<Running>, lease: Duration) 
 async fn sweep(ledger: Arc<dyn Ledger>, lease: Duration) {
     // Whoever has just started does not know whether the store was away.
     let settling = lease / 2;
+    let pause = (lease / SWEEPS).min(ledger.provisional().unwrap_or(lease));
     sleep(settling).await;
     loop {
         match ledger.sweep(None).await {
@@ -110,7 +112,7 @@ async fn sweep(ledger: Arc<dyn Ledger>, lease: Duration) {
                 continue;
             }
         }
-        sleep((lease / SWEEPS).mul_f64(0.75 + 0.5 * fastrand::f64())).await;
+        sleep(pause.mul_f64(0.75 + 0.5 * fastrand::f64())).await;
     }
 }
 

@@ -18,6 +18,7 @@ use embedded::{EmbeddedLedger, LostHold};
 use futures_util::future::BoxFuture;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Everything a gateway keeps.
 #[derive(Clone)]
@@ -122,6 +123,12 @@ pub trait Ledger: Send + Sync + 'static {
     fn sweep(&self, now: Option<Timestamp>) -> BoxFuture<'_, Result<usize, StoreError>> {
         let _ = now;
         Box::pin(std::future::ready(Ok(0)))
+    }
+
+    /// How long a hold stands that is not confirmed, where admissions take two steps; `None` where they take one. Holds of gateways that
+    /// died between the two are given back by whoever sweeps next.
+    fn provisional(&self) -> Option<Duration> {
+        None
     }
 
     /// How it stands, if it goes on alone while its store is away (see [`outage`]); `None` if it never does.

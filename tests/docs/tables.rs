@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use tollgate::telemetry::Metrics;
 use tollgate::telemetry::metrics::{
-    AnomalyLabels, ApiLabels, JobLabels, ModelLabels, Name, RefusalLabels, RepeatLabels, RequestLabels, StoreLabels, TokenLabels,
-    UpstreamLabels,
+    AnomalyLabels, ApiLabels, JobLabels, ModelLabels, Name, ReasonLabels, RefusalLabels, RepeatLabels, RequestLabels,
+    RetryLabels, StoreLabels, TokenLabels, UpstreamLabels, UpstreamNameLabels,
 };
 
 fn set<T: Into<String>>(items: impl IntoIterator<Item = T>) -> BTreeSet<String> {
@@ -39,6 +39,11 @@ async fn the_routes_and_headers_of_the_readme_are_those_of_a_running_gateway() {
         tollgate::reply::REQUEST_ID,
         tollgate::reply::REFUSED_BY,
         tollgate::reply::OUTPUT_CAP,
+        tollgate::reply::MODEL,
+        tollgate::reply::DEGRADED,
+        tollgate::reply::LEVEL,
+        tollgate::reply::TICKET,
+        tollgate::reply::TICKET_URL,
         tollgate::reply::NOTICE,
         tollgate::reply::REPLAYED,
         tollgate::reply::ORIGINAL_REQUEST_ID,
@@ -104,6 +109,9 @@ fn every_metric_is_explained_with_its_kind_and_labels() {
     metrics.tokens.get_or_create(&TokenLabels { model: model(), kind: "input" }).inc();
     metrics.spent.get_or_create(&ModelLabels { model: model() }).inc();
     metrics.upstream.get_or_create(&UpstreamLabels { upstream: model(), result: "ok" }).inc();
+    metrics.retries.get_or_create(&RetryLabels { upstream: model(), cause: "timeout" }).inc();
+    metrics.retries_ended.get_or_create(&ReasonLabels { reason: "attempts" }).inc();
+    metrics.breaker.get_or_create(&UpstreamNameLabels { upstream: model() }).set(1);
     metrics.estimated.get_or_create(&ModelLabels { model: model() }).inc();
     metrics.anomalies.get_or_create(&AnomalyLabels { kind: "k" }).inc();
     metrics.duration.get_or_create(&ApiLabels { api: "chat" }).observe(1.0);

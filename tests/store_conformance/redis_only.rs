@@ -259,7 +259,7 @@ async fn a_late_settlement_is_kept_with_the_period_before() {
     store.settle(24 * HOUR, &late, &[300]).await;
     let budget: String = server.connection().hget("tg1:{c:c}:budgets", "spend_day").expect("a budget");
     let (today, tomorrow) = (late.decision.verdicts[0].booked, next.decision.verdicts[0].booked);
-    assert_eq!(budget, format!("{tomorrow} 0 20 {today} 300 0"));
+    assert_eq!(budget, format!("{tomorrow} 0 20 {today} 300 0 0"));
 }
 
 #[tokio::test]
