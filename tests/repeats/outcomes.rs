@@ -114,7 +114,7 @@ async fn an_answer_that_took_several_attempts_is_kept() {
 
 #[tokio::test]
 async fn a_hand_off_is_an_answer_and_a_repeat_of_it_names_the_same_ticket() {
-    let more = "[plans.poor]\nspend = { day = 0.0 }\nmessages = \"unlimited\"\non_spend = [\"handoff\"]\n[customers.poor]\nplan = \"poor\"\n";
+    let more = "[plans.poor]\nspend = { day = 0.000001 }\nmessages = \"unlimited\"\non_spend = [\"handoff\"]\n[customers.poor]\nplan = \"poor\"\n";
     let rig = Rig::new(more).await;
     let bed = rig.gateway().await;
     let first = Answer::to(keyed(&bed, "poor", "k", &chat_body("m-small", ""))).await;
