@@ -53,9 +53,11 @@ async fn the_routes_and_headers_of_the_readme_are_those_of_a_running_gateway() {
 
     // demo-quota has two requests a day: an answer, a notice with the last one, a refusal.
     let (mut seen, body) = (BTreeSet::new(), r#"{"model":"gpt-4o-mini","messages":[{"role":"user","content":"hi"}]}"#);
-    for (customer, status) in [("acme", 200), ("demo-quota", 200), ("demo-quota", 200), ("demo-quota", 429)] {
-        let headers =
-            [("authorization", "Bearer demo"), ("x-customer-id", customer), ("x-user-id", "u"), ("x-request-class", "c")];
+    // acme's second call is a repeat of the first.
+    for (customer, status) in [("acme", 200), ("acme", 200), ("demo-quota", 200), ("demo-quota", 200), ("demo-quota", 429)] {
+        let mut headers =
+            vec![("authorization", "Bearer demo"), ("x-customer-id", customer), ("x-user-id", "u"), ("x-request-class", "c")];
+        headers.extend((customer == "acme").then_some(("idempotency-key", "k")));
         let (got, headers, _) = demo.post_when_settled("/v1/chat/completions", &headers, body).await;
         assert_eq!(got, status, "{customer}");
         seen.extend(headers.keys().map(|name| name.as_str().to_owned()));

@@ -79,7 +79,7 @@ async fn survives_a_restart(open: impl AsyncFn() -> Stores) {
     let again = look(&bed, "t", &format!("{done}/result")).await;
     assert_eq!((again.status, &again.body), (200, &result.body));
     assert_eq!(look(&bed, "t", &deleted).await.status, 404);
-    assert_eq!(rig.provider.seen(), 0, "nothing ran again");
+    assert_eq!(rig.provider.seen(), 0, "nothing ran again: {:#?}", rig.provider.log());
     // One runs and is interrupted, one waits; the next gateway ends both.
     let running = take_in(&bed, "open", &stream).await;
     rig.provider.wait_until(|seen| seen.len() == 1).await;
