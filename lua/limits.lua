@@ -1,5 +1,5 @@
--- What admit.lua, settle.lua, renew.lua and sweep.lua share: reading arguments, keys and states, and the arithmetic of the three kinds
--- of limit. Each of these scripts is loaded with this file in front of it.
+-- What all scripts share: reading arguments, keys and states, and the arithmetic of the three kinds of limit. Each of them is loaded
+-- with this file in front of it, and after this the parts it needs: claims.lua (admit, replace) and ends.lua (settle, replace).
 --
 -- Every number is an integer that a double holds exactly (up to 2^53); the gateway clamps what it sends. Beside each product or
 -- quotient stands why it stays exact. For quotients of such integers floor(a / b) and ceil(a / b) are right: a quotient that is no
@@ -8,8 +8,9 @@
 --
 -- States, one field of a hash per limit (the field is the limit's name):
 --   bucket   b<level> <at> <unit>           units in it (negative: debt), microseconds, units per token
---   window   w<second>:<amount> ...         oldest first
---   budget   <start> <spent> <held> <start> <spent> <held>      the present period, then the one before it
+--   window   w<at> <second>:<amount> ...    microseconds, then the slots, oldest first
+--   budget   <start> <spent> <held> <start> <spent> <held> <generation>
+--            the present period, then the one before it; the generation counts deliberate decreases of what is spent
 -- Anything else in a field counts as never seen and is overwritten by the next write.
 
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
@@ -47,7 +48,8 @@ local function clock(given)
   return tonumber(time[1]) * 1000000 + tonumber(time[2])
 end
 
--- Reads the numbers of a rule into a claim or line: kind, then what the kind needs.
+-- Reads the numbers of a rule into a claim or line: kind, then what the kind needs. With a budget comes what the gateway last saw spent
+-- of it: period start, generation, amount (zeros where it saw nothing).
 local function rule(c)
   c.kind = text()
   if c.kind == 'b' then
@@ -58,6 +60,7 @@ local function rule(c)
   else
     c.cap = number()
     c.bounds = { number(), number(), number(), number() }
+    c.floor = { period = number(), generation = number(), spent = number() }
   end
 end
 
@@ -133,7 +136,7 @@ local function write_states(claims, now)
   for key, list in pairs(fields) do
     replace_foreign(KEYS[key])
     redis.call('HSET', KEYS[key], unpack(list))
-    keep(KEYS[key], needs[key])
+    if needs[key] > 0 then keep(KEYS[key], needs[key]) end
   end
 end
 
@@ -174,12 +177,13 @@ function Bucket:open(raw, now)
   end
 end
 
-function Bucket:fit(_, amount, max_wait)
+function Bucket:fit(now, amount, max_wait)
   if amount > self.capacity then return NEVER, 0 end
   local missing = amount * self.unit - self.level   -- the product is at most `full`
   if missing <= 0 then return FITS, 0 end
   if self.gain == 0 then return NEVER, 0 end
-  local wait = ceil(missing / self.gain)
+  -- It fills from the time of its level on, which a clock that lags has yet to reach.
+  local wait = ceil(missing / self.gain) + max(self.at - now, 0)
   if wait <= max_wait then return STARTS, wait end
   return REFUSED, wait - max_wait
 end
@@ -205,8 +209,10 @@ function Bucket:until_full()
   return self.gain == 0 and YEAR or ceil(missing / self.gain)
 end
 
-function Bucket:stands()
-  return ceil((self.full - self.level) / self.unit), 0, floor(max(self.level, 0) / self.unit), self:until_full(), 0
+function Bucket:stands(now)
+  local full_in = self:until_full()
+  if full_in > 0 then full_in = full_in + max(self.at - now, 0) end
+  return ceil((self.full - self.level) / self.unit), 0, floor(max(self.level, 0) / self.unit), full_in, 0
 end
 
 function Bucket:pack()
@@ -224,15 +230,23 @@ local Window = {}
 Window.__index = Window
 
 function Window:open(raw, now)
-  self.seconds, self.amounts = {}, {}
-  if not raw or not match(raw, '^w[%d: ]*$') then return end
+  self.seconds, self.amounts, self.at = {}, {}, now
+  local at = tonumber(match(raw or '', '^w(%d+)[%d: ]*$') or nil)
+  if not at or at > EXACT or match(raw, '^w%d+:') then return end
+  local back, moved = at - now, 0
+  if back > JITTER then
+    moved = floor(at / 1000000) - floor(now / 1000000)      -- the clock was set back: the slots go along
+  elseif back > 0 then
+    self.at = at
+  end
   local oldest, n = floor(now / 1000000) - SPAN, 0
   for second, amount in gmatch(raw, '(%d+):(%d+)') do
     second, amount = tonumber(second), tonumber(amount)
-    if second > EXACT or amount > EXACT or (n > 0 and second <= self.seconds[n]) then
+    if second > EXACT or amount > EXACT or (n > 0 and second - moved <= self.seconds[n]) then
       self.seconds, self.amounts = {}, {}   -- not written by us
       return
     end
+    second = second - moved
     if second >= oldest then
       n = n + 1
       self.seconds[n], self.amounts[n] = second, amount
@@ -311,9 +325,9 @@ function Window:stands(now, wait)
 end
 
 function Window:pack()
-  local slots = {}
-  for i, second in ipairs(self.seconds) do slots[i] = format('%.0f:%.0f', second, self.amounts[i]) end
-  return 'w' .. concat(slots, ' ')
+  local parts = { format('w%.0f', self.at) }
+  for i, second in ipairs(self.seconds) do parts[i + 1] = format('%.0f:%.0f', second, self.amounts[i]) end
+  return concat(parts, ' ')
 end
 
 function Window:lifetime(now)
@@ -325,6 +339,9 @@ end
 local Budget = {}
 Budget.__index = Budget
 
+-- Budgets that this call found with less spent than was seen.
+local repaired = 0
+
 -- Start and end, in seconds, of the period in which `now` lies: the deciding clock picks among the boundaries passed in.
 function Budget:period(now)
   local second, b = floor(now / 1000000), self.bounds
@@ -335,10 +352,10 @@ end
 
 -- The periods as they were stored.
 function Budget:recall(raw)
-  local n = { 0, 0, 0, 0, 0, 0 }
+  local n = { 0, 0, 0, 0, 0, 0, 0 }
   if raw then
-    local stored = { match(raw, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$') }
-    for i = 1, 6 do
+    local stored = { match(raw, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$') }
+    for i = 1, 7 do
       stored[i] = tonumber(stored[i])
       if not stored[i] or stored[i] > EXACT then stored = n end
     end
@@ -346,6 +363,25 @@ function Budget:recall(raw)
   end
   self.current = { start = n[1], spent = n[2], held = n[3] }
   self.previous = { start = n[4], spent = n[5], held = n[6] }
+  self.generation = n[7]
+end
+
+-- Nothing here ever makes less spent without a new generation. So what a gateway saw spent of the same period, in this generation or a
+-- later one, was spent: where there is less now, this server has lost it (a failover, a flush).
+function Budget:repair()
+  local seen = self.floor
+  if seen.period == 0 or seen.generation < self.generation then return end
+  for _, period in ipairs({ self.current, self.previous }) do
+    if period.start == seen.period then
+      self.generation = seen.generation
+      if period.spent < seen.spent then
+        period.spent = seen.spent
+        self.repaired = true
+        repaired = repaired + 1
+      end
+      return
+    end
+  end
 end
 
 function Budget:open(raw, now)
@@ -355,6 +391,7 @@ function Budget:open(raw, now)
     self.previous = self.current
     self.current = { start = start, spent = 0, held = 0 }
   end
+  self:repair()
 end
 
 -- Sums above 2^53 may be rounded, but not below 2^53, and no cap is larger.
@@ -373,9 +410,11 @@ end
 function Budget:settle(start, held, actual, booked)
   for _, period in ipairs({ self.current, self.previous }) do
     if period.start == start then
+      local before = period.spent
       period.held = max(period.held - held, 0)
-      period.spent = min(max(period.spent - booked, 0) + actual, EXACT)
-      return true
+      period.spent = min(max(before - booked, 0) + actual, EXACT)
+      if period.spent < before then self.generation = self.generation + 1 end
+      return true, period.spent
     end
   end
   return false
@@ -390,11 +429,12 @@ end
 
 function Budget:pack()
   local c, p = self.current, self.previous
-  return format('%.0f %.0f %.0f %.0f %.0f %.0f', c.start, c.spent, c.held, p.start, p.spent, p.held)
+  return format('%.0f %.0f %.0f %.0f %.0f %.0f %.0f', c.start, c.spent, c.held, p.start, p.spent, p.held, self.generation)
 end
 
--- The period and the longest stream that may still settle in it.
+-- The period and the longest stream that may still settle in it. Of a state that was only recalled its key knows.
 function Budget:lifetime(now)
+  if not self.bounds then return 0 end
   local _, ends = self:period(now)
   return max(ceil((ends * 1000000 - now) / 1000), 0) + 2 * DAY_MS
 end
@@ -410,5 +450,11 @@ end
 local function open(c, states, now)
   setmetatable(c, KINDS[c.kind])
   c:open(states[c.key][c.limit], now)
+end
+
+-- Gives a line of a budget the periods as they are stored: what ends there needs no present one.
+local function recall(c, states)
+  setmetatable(c, Budget)
+  c:recall(states[c.key][c.limit])
 end
 

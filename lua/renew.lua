@@ -1,6 +1,6 @@
 -- Prolongs the lease of one hold, and notes what its request has used so far.
 --
--- KEYS   1     holds of the customer (hash: reservation -> hold record, see admit.lua)
+-- KEYS   1     holds of the customer (hash: reservation -> hold record, see claims.lua)
 --        2     customers with holds (sorted set: customer -> earliest deadline of a hold, or before it)
 -- ARGV   now in microseconds (0: this server's time), reservation id, customer, lease in microseconds, nano-dollars metered so far
 --          (0: not known)

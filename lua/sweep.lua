@@ -1,6 +1,6 @@
 -- Books the holds of one customer whose lease is over: nobody renews them, so their gateway has died.
 --
--- KEYS   1     holds of the customer (hash: reservation -> hold record, see admit.lua)
+-- KEYS   1     holds of the customer (hash: reservation -> hold record, see claims.lua)
 --        2     customers with holds (sorted set: customer -> earliest deadline of a hold, or before it)
 --        3     holds of the customer that a sweeper booked (hash: reservation -> tombstone)
 --        and the hashes that the records name: who calls does not know them

@@ -5,10 +5,14 @@
 //! ```text
 //! cli        the commands: serve, demo, check, audit, key, health
 //! server     the listener: connections in, a graceful end
+//! admin      the listener for operators: who may, and the desk
 //! stack      the thirteen layers a request passes, in order; routes
+//! triage     the queue of those who wait for a person
 //! reply      our own answers: refusal -> status, headers, body; the rate headers
 //! degrade    levels: what is given up when there is not enough; decisions only
+//! repeats    requests that are sent twice, and those that are answered later: what is stored of them
 //! store      the books: traits, reservations, the settlement queue; embedded and Redis
+//! webhook    news for other systems: signed, repeated, never waited for
 //! upstream   calling providers: client, headers, the reply body that meters itself
 //! estimate   counting tokens before the call
 //! pricing    the price table and the cost of a request
@@ -25,6 +29,7 @@
 //! rule in [`limit`] and its mirror in `lua/`; an API is a path in `stack/router.rs`, a parser in `wire/request` and a reader in
 //! `wire/usage`; a store is an implementation of [`store::Ledger`] that passes `tests/store_conformance.rs`.
 
+pub mod admin;
 pub mod cli;
 pub mod config;
 pub mod degrade;
@@ -33,10 +38,13 @@ pub mod domain;
 pub mod estimate;
 pub mod limit;
 pub mod pricing;
+pub mod repeats;
 pub mod reply;
 pub mod server;
 pub mod stack;
 pub mod store;
 pub mod telemetry;
+pub mod triage;
 pub mod upstream;
+pub mod webhook;
 pub mod wire;

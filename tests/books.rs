@@ -58,6 +58,15 @@ impl Ledger for Gated {
         self.inner.settle(batch, now)
     }
 
+    fn replace<'a>(
+        &'a self,
+        old: &'a Settlement,
+        admission: &'a Admission,
+        now: Option<Timestamp>,
+    ) -> BoxFuture<'a, Result<Decision, StoreError>> {
+        self.inner.replace(old, admission, now)
+    }
+
     fn read<'a>(&'a self, scope: &'a ScopeKey) -> BoxFuture<'a, Result<Vec<Balance>, StoreError>> {
         self.inner.read(scope)
     }

@@ -136,7 +136,13 @@ fn corpus(directory: &str, cases: u32, holds: impl Fn(&[u8]) -> Result<bool, Tes
 
 #[test]
 fn a_request_that_is_read_is_read_the_same_after_an_edit() {
-    let edits = Edits { model: Some("\"é".into()), output_cap: Some(7), include_usage: true, user_id: Some("u".into()) };
+    let edits = Edits {
+        model: Some("\"é".into()),
+        output_cap: Some(7),
+        include_usage: true,
+        user_id: Some("u".into()),
+        ..Edits::default()
+    };
     corpus("requests", 3_000, |bytes| {
         let mut read = false;
         for api in APIS {

@@ -11,6 +11,8 @@ mod budgets;
 mod elastic;
 #[path = "store_conformance/fixture.rs"]
 mod fixture;
+#[path = "store_conformance/floor.rs"]
+mod floor;
 #[path = "store_conformance/leases.rs"]
 mod leases;
 #[path = "store_conformance/model.rs"]
@@ -23,6 +25,8 @@ mod redis_only;
 mod redis_server;
 #[path = "store_conformance/reference.rs"]
 mod reference;
+#[path = "store_conformance/replace.rs"]
+mod replace;
 #[path = "store_conformance/requests.rs"]
 mod requests;
 #[path = "store_conformance/windows.rs"]
@@ -65,6 +69,7 @@ macro_rules! suite {
                 a_refund_counts_only_inside_the_window,
                 a_refund_larger_than_its_slot_frees_no_more_than_that,
                 a_limit_that_changes_its_kind_starts_anew,
+                a_clock_set_back_locks_nobody_out_and_forgets_nothing,
             );
             cases!($store, requests:
                 a_refused_request_takes_nothing,
@@ -86,6 +91,9 @@ macro_rules! suite {
                 days_of_a_zone_follow_its_calendar,
                 a_reservation_is_settled_once,
                 an_unknown_reservation_is_booked_once,
+                what_is_held_is_given_back_whatever_the_settlement_claims,
+                an_unknown_hold_refunds_no_rate_that_was_never_charged,
+                what_is_held_after_the_end_is_given_back_and_books_nothing,
                 a_reservation_belongs_to_the_period_of_its_admission,
                 a_batch_settles_many_customers,
                 a_quota_counts_like_a_budget,
@@ -97,6 +105,16 @@ macro_rules! suite {
                 the_tightest_of_several_caps_decides,
                 a_grant_that_others_in_flight_leave_no_room_for_waits,
                 a_reservation_settles_what_was_granted,
+            );
+            cases!($store, replace:
+                what_would_not_fit_beside_it_fits_in_its_place,
+                what_does_not_fit_changes_nothing,
+                an_answer_that_is_lost_does_no_harm,
+                what_has_ended_is_not_booked_again_by_a_replacement,
+                every_scope_changes_or_none,
+                the_next_model_gets_the_output_cap_that_is_left,
+                a_reservation_is_replaced_again_and_again,
+                many_at_once_never_pass_the_cap,
             );
             cases!($store, races:
                 the_last_cents_go_to_exactly_ten,

@@ -154,7 +154,7 @@ mod tests {
         assert!(sound);
         assert!(text.contains("individual (default)  messages 10 (refill 5/m), rpm 60, tpm 40000, $0.50/day"), "{text}");
         assert!(text.contains("rpm 500 (refill 485/m)"), "{text}");
-        assert!(text.contains("warning: ") && text.contains("no effect in this version"), "{text}");
+        assert!(text.contains("warning: ") && text.contains("concurrency.slots is not set"), "{text}");
         let last = text.lines().last().unwrap_or_default();
         assert!(last.starts_with("OK, ") && last.ends_with("t.toml"), "{last}");
     }

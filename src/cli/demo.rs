@@ -7,7 +7,7 @@ use crate::demo::provider::{Provider, ProviderOptions};
 use crate::server::Server;
 use crate::stack::Gateway;
 use crate::store::Stores;
-use crate::store::embedded::{EmbeddedLedger, LostHold};
+use crate::store::embedded::LostHold;
 use crate::telemetry::{SystemClock, log};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -65,11 +65,10 @@ async fn demo(args: &Demo) -> Result<(), String> {
 /// A gateway on the asked port, or the next free one.
 async fn bind(listen: SocketAddr, provider: &Provider, data: &Path) -> Result<Server, String> {
     let clock = Arc::new(SystemClock);
-    let ledger = EmbeddedLedger::open(data, clock.clone(), LostHold::Charge).map_err(|error| error.to_string())?;
+    let stores = Stores::embedded(data, clock.clone(), LostHold::Charge).map_err(|error| error.to_string())?;
     let (mut policy, _) = Policy::parse(&config(&provider.base_url()), "the demo's configuration", &Env::default())
         .map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
     policy.server.listen = free_address(listen).await?;
-    let stores = Stores::in_memory_beside(Arc::new(ledger), clock.clone());
     let gateway = Gateway::new(policy, stores, clock).map_err(|error| error.to_string())?;
     Server::bind(gateway).await.map_err(|error| error.to_string())
 }

@@ -5,10 +5,9 @@ use crate::config::policy::StoreKind;
 use crate::config::{Env, Policy};
 use crate::server::Server;
 use crate::stack::Gateway;
-use crate::store::embedded::EmbeddedLedger;
 use crate::store::outage::Guarded;
-use crate::store::redis::RedisLedger;
-use crate::store::{Ledger, StoreError, Stores};
+use crate::store::redis::{RedisDocuments, RedisLedger};
+use crate::store::{StoreError, Stores};
 use crate::telemetry::{SystemClock, log};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -42,13 +41,13 @@ pub fn run(args: Serve) -> ExitCode {
 
 async fn serve(policy: Policy) -> Result<(), String> {
     let clock = Arc::new(SystemClock);
-    let ledger = open(&policy.store, clock.clone()).await.map_err(|error| error.to_string())?;
-    let stores = Stores::in_memory_beside(ledger, clock.clone());
+    let stores = open(&policy.store, clock.clone()).await.map_err(|error| error.to_string())?;
     let gateway = Gateway::new(policy, stores, clock).map_err(|error| error.to_string())?;
     let server = Server::bind(gateway).await.map_err(|error| error.to_string())?;
     let address = server.address().map_err(|error| error.to_string())?;
     crate::estimate::Estimator::warm_up();
-    tracing::info!(version = env!("CARGO_PKG_VERSION"), %address, "serving");
+    let admin = server.admin_address().map_err(|error| error.to_string())?.map(tracing::field::display);
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), %address, admin, "serving");
     server.serve(super::signal::stop()).await;
     tracing::info!("stopped");
     Ok(())
@@ -59,13 +58,14 @@ async fn serve(policy: Policy) -> Result<(), String> {
 /// # Errors
 /// When a journal cannot be opened, that of the embedded store or that of settlements that wait for Redis. A Redis that is away is no
 /// error: requests are refused until it is there.
-pub async fn open(store: &StoreKind, clock: Arc<SystemClock>) -> Result<Arc<dyn Ledger>, StoreError> {
+pub async fn open(store: &StoreKind, clock: Arc<SystemClock>) -> Result<Stores, StoreError> {
     Ok(match store {
-        StoreKind::Embedded { path, lost_hold } => Arc::new(EmbeddedLedger::open(path, clock, *lost_hold)?),
+        StoreKind::Embedded { path, lost_hold } => Stores::embedded(path, clock, *lost_hold)?,
         StoreKind::Redis { urls, deadline, lost_hold, outage, lease: _ } => {
             let urls: Vec<&str> = urls.iter().map(crate::config::policy::Secret::expose).collect();
             let redis = Arc::new(RedisLedger::connect(&urls, *deadline)?.with_lost_hold(*lost_hold));
-            Arc::new(Guarded::new(redis, outage.clone(), clock)?)
+            let documents = Arc::new(RedisDocuments::connect(&urls, *deadline)?);
+            Stores { ledger: Arc::new(Guarded::new(redis, outage.clone(), clock)?), documents }
         }
     })
 }

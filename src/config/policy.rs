@@ -284,6 +284,8 @@ pub struct Pool {
     pub ceiling: Vec<Limit>,
     /// What each priority may use of the ceiling, where that is not all of it: the same limits, smaller.
     pub shares: HashMap<Priority, Vec<Limit>>,
+    /// What is left of internal work's share from level 1 on.
+    pub halved: Vec<Limit>,
     /// How the provider counts tokens against it.
     pub counts: Counts,
     /// How long background work may wait for it.

@@ -1,6 +1,7 @@
 //! The whole way from text to policy.
 
 mod access;
+mod desk;
 mod examples;
 mod problems;
 

@@ -82,6 +82,26 @@ impl Read for Timeout {
     }
 }
 
+/// How long something is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keep(pub Duration);
+
+/// Nobody asks for anything after a year and a month.
+const LONGEST_KEPT: Duration = Duration::from_secs(400 * 86_400);
+
+impl Read for Keep {
+    fn read(node: &Node, place: &Place, findings: &mut Findings) -> Option<Self> {
+        const EXAMPLE: &str = "a duration with its unit, such as \"30m\", \"24h\" or \"7d\", from 1m to 400d";
+        let text = text(node, place, EXAMPLE, findings)?;
+        let bounds = Duration::from_secs(60)..=LONGEST_KEPT;
+        let kept = humantime::parse_duration(text).ok().filter(|duration| bounds.contains(duration));
+        if kept.is_none() {
+            findings.problem(place, format!("{text:?} is not a time to keep something"), format!("write {EXAMPLE}"));
+        }
+        kept.map(Self)
+    }
+}
+
 /// A number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size(pub usize);

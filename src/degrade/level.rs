@@ -4,12 +4,15 @@
 //! level's threshold for long enough: each action of a level lowers the use, so that a level which ended with its cause would come back
 //! in the next minute, twice a minute, and every customer would see it.
 //!
-//! `lua/level.lua` is the same rule for gateways that share Redis; one conformance test runs over both.
+//! Gateways that share a store share the state too, and take turns in stepping it.
 
 use crate::domain::Timestamp;
 
 /// Parts of the ceiling are in thousandths of it.
 pub const WHOLE: u64 = 1_000;
+
+/// By how much the clocks of gateways that share a level may differ, microseconds.
+const SKEW: u64 = 5_000_000;
 
 /// The rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +46,8 @@ impl Ladder {
         if used >= self.up[at].saturating_sub(self.margin) {
             return State { low_since: None, ..state };
         }
-        // A clock that was set back starts the wait anew; it must not end it.
-        let since = state.low_since.filter(|since| *since <= now).unwrap_or(now);
+        // A clock that was set back starts the wait anew; it must not end it. The clocks of several gateways may differ a little.
+        let since = state.low_since.filter(|since| *since <= now.plus(SKEW)).unwrap_or(now);
         if now.since(since) < self.hold[at] {
             return State { low_since: Some(since), ..state };
         }

@@ -1,7 +1,7 @@
 //! Time as a number that is passed in.
 
 /// Microseconds since the Unix epoch, by the wall clock of whoever decides (a gateway, or the Redis server).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize, serde::Serialize)]
 pub struct Timestamp(pub u64);
 
 impl Timestamp {

@@ -10,7 +10,7 @@ use crate::domain::Timestamp;
 pub const MAX_EXACT: u64 = 1 << 53;
 
 /// A clock that jumps back by less than this is jitter between readers; by more, and the stored time is the wrong one.
-const JITTER_MICROS: u64 = 1_000_000;
+pub const JITTER_MICROS: u64 = 1_000_000;
 
 /// A bucket of `capacity` tokens that refills at `gain / unit` tokens per microsecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,9 +136,9 @@ impl Bucket {
         BucketState { level, at, unit: self.unit }
     }
 
-    /// Whether `amount` tokens fit an advanced state, waiting at most `max_wait` microseconds.
+    /// Whether `amount` tokens fit an advanced state, waiting at most `max_wait` microseconds from `now`.
     #[must_use]
-    pub fn fit(&self, state: BucketState, amount: u64, max_wait: u64) -> Fit {
+    pub fn fit(&self, state: BucketState, now: Timestamp, amount: u64, max_wait: u64) -> Fit {
         if amount > self.capacity {
             return Fit::Never;
         }
@@ -146,7 +146,8 @@ impl Bucket {
         match u64::try_from(missing) {
             Err(_) | Ok(0) => Fit::Now,
             Ok(_) if self.gain == 0 => Fit::Never,
-            Ok(missing) => match missing.div_ceil(self.gain) {
+            // It fills from the time of its level on, which a clock that lags has yet to reach.
+            Ok(missing) => match missing.div_ceil(self.gain) + state.at.since(now) {
                 wait if wait <= max_wait => Fit::Starts(wait),
                 wait => Fit::Refused(wait - max_wait),
             },
@@ -194,6 +195,15 @@ impl Bucket {
         }
     }
 
+    /// Microseconds from `now` until the bucket is full.
+    #[must_use]
+    pub fn full_in(&self, state: BucketState, now: Timestamp) -> u64 {
+        match self.until_full(state) {
+            0 => 0,
+            wait => wait + state.at.since(now),
+        }
+    }
+
     fn in_units(&self, tokens: u64) -> i64 {
         tokens.saturating_mul(self.unit).min(MAX_EXACT).cast_signed()
     }
@@ -213,7 +223,7 @@ mod tests {
     /// Claims and takes, without waiting.
     fn ask(bucket: Bucket, state: &mut Option<BucketState>, now: u64, amount: u64) -> Fit {
         let mut at = bucket.advance(*state, Timestamp(now));
-        let fit = bucket.fit(at, amount, 0);
+        let fit = bucket.fit(at, Timestamp(now), amount, 0);
         if fit == Fit::Now {
             bucket.take(&mut at, amount);
         }
@@ -270,7 +280,7 @@ mod tests {
         bucket.take(&mut state, 9_000); // level 1,000
         bucket.correct(&mut state, 1_000, 9_000, true);
         assert_eq!(state.level, -7_000 * bucket.unit().cast_signed());
-        assert_eq!(bucket.fit(state, 1_000, 0), Fit::Refused(48 * SECOND));
+        assert_eq!(bucket.fit(state, Timestamp(0), 1_000, 0), Fit::Refused(48 * SECOND));
         bucket.correct(&mut state, 0, 1_000_000, true);
         assert_eq!(state.level, -10_000 * bucket.unit().cast_signed());
         bucket.correct(&mut state, 1_000_000, 0, true);
@@ -309,14 +319,18 @@ mod tests {
         let mut state = Some(hour_ahead);
         assert_eq!(ask(bucket, &mut state, 10 * SECOND, 5), Fit::Now);
         assert_eq!(ask(bucket, &mut state, 10 * SECOND, 1), Fit::Refused(SECOND));
-        assert_eq!(ask(bucket, &mut state, 10 * SECOND - 5, 1), Fit::Refused(SECOND), "jitter earns nothing");
+        assert_eq!(
+            ask(bucket, &mut state, 10 * SECOND - 5, 1),
+            Fit::Refused(SECOND + 5),
+            "jitter earns nothing, promises included"
+        );
         assert_eq!(ask(bucket, &mut state, 11 * SECOND, 1), Fit::Now);
     }
 
     #[test]
     fn silly_limits_do_no_harm() {
         let none = Bucket::new(0, 0, MINUTE).expect("zero is a limit");
-        assert_eq!(none.fit(none.advance(None, Timestamp(0)), 1, 0), Fit::Never);
+        assert_eq!(none.fit(none.advance(None, Timestamp(0)), Timestamp(0), 1, 0), Fit::Never);
         let huge = Bucket::new(1_000_000_000_000, 1_000_000_000_000, MINUTE).expect("exact");
         let mut state = None;
         assert_eq!(ask(huge, &mut state, 0, 1_000_000_000_000), Fit::Now);
@@ -333,7 +347,7 @@ mod tests {
         let mut state = bucket.advance(None, Timestamp(0));
         let starts: Vec<_> = (0..4)
             .map(|_| {
-                let fit = bucket.fit(state, 1, 2 * SECOND);
+                let fit = bucket.fit(state, Timestamp(0), 1, 2 * SECOND);
                 if matches!(fit, Fit::Now | Fit::Starts(_)) {
                     bucket.take(&mut state, 1);
                 }

@@ -202,27 +202,105 @@ pub fn admit(now: Timestamp, admission: &Admission, states: &mut impl States) ->
     }
 }
 
-/// Replaces what was claimed by what was used. `held` says whether the store still knew the hold: where it did not (it was lost, or an
-/// outage admitted the request), the budget's held amount is not touched.
-pub fn settle(now: Timestamp, settlement: &Settlement, held: bool, states: &mut impl States) {
-    for Line { claim, actual, booked } in &settlement.lines {
+/// What a store knows of the hold of a reservation that ends.
+#[derive(Clone, Copy, Debug)]
+pub enum Hold<'a> {
+    /// It holds what the settlement claims.
+    AsClaimed,
+    /// It holds exactly these budget lines, whatever the settlement claims.
+    Of(&'a [Line]),
+    /// There is none: it was lost, or an outage admitted the request.
+    Unknown,
+}
+
+/// Replaces what was claimed by what was used.
+///
+/// A budget gives back what is held of it: no more if the settlement claims more, and also what the settlement does not mention. Where
+/// the hold is not known (of a reservation that has budgets) it gives back nothing, and rates are not refunded either, since they may
+/// never have been charged; what was used beyond the claims is booked all the same.
+pub fn settle(now: Timestamp, settlement: &Settlement, hold: Hold<'_>, states: &mut impl States) {
+    let lines = &settlement.lines;
+    let charged = !matches!(hold, Hold::Unknown) || !lines.iter().any(|line| line.claim.is_budget());
+    let mut held = if let Hold::Of(held) = hold { held.to_vec() } else { Vec::new() };
+    for Line { claim, actual, booked } in lines {
         let state = states.state(&claim.scope, claim.limit);
         // The plan counts in another way since: what there was to correct is gone, and what is counted now must stay.
         if state.as_ref().is_some_and(|state| !state.is_of(&claim.rule)) {
             continue;
         }
         let mut state = advanced(now, claim, state);
+        let refunded = if charged { *actual } else { claim.amount.max(*actual) };
         match (&mut state, claim.rule) {
             (State::Bucket(state), Rule::Bucket { bucket, forgive, .. }) => {
-                bucket.correct(state, claim.amount, *actual, forgive);
+                bucket.correct(state, claim.amount, refunded, forgive);
             }
-            (State::Window(state), Rule::Window { .. }) => state.correct(now, *booked, claim.amount, *actual),
+            (State::Window(state), Rule::Window { .. }) => state.correct(now, *booked, claim.amount, refunded),
             (State::Budget(state), Rule::Budget { .. }) => {
-                state.settle(*booked, if held { claim.amount } else { 0 }, *actual);
+                let given_back = match hold {
+                    Hold::AsClaimed => claim.amount,
+                    Hold::Of(_) => take(&mut held, claim, *booked),
+                    Hold::Unknown => 0,
+                };
+                state.settle(*booked, given_back, *actual);
             }
             _ => unreachable!("`advanced` gives the state its rule asks for"),
         }
         states.put(&claim.scope, claim.limit, state);
+    }
+    for Line { claim, booked, .. } in held {
+        if let Some(State::Budget(mut budget)) = states.state(&claim.scope, claim.limit).filter(|_| claim.amount > 0) {
+            budget.settle(booked, claim.amount, 0);
+            states.put(&claim.scope, claim.limit, State::Budget(budget));
+        }
+    }
+}
+
+/// All that is held of a budget in a period; from then on nothing is.
+fn take(held: &mut [Line], claim: &Claim, period: u64) -> u64 {
+    let of = |line: &&mut Line| line.booked == period && line.claim.limit == claim.limit && line.claim.scope == claim.scope;
+    held.iter_mut().filter(of).fold(0, |sum, line| sum.saturating_add(std::mem::take(&mut line.claim.amount)))
+}
+
+/// Puts an admission in the place of a reservation: settles that to its actual amounts and decides the claims as if it had ended before.
+/// Where they do not pass, nothing changes at all, not even for the message, and the verdicts tell how things would stand.
+///
+/// `hold` is what is known of the old reservation. One that has ended already is given without lines: nothing is booked of it again.
+pub fn replace(now: Timestamp, old: &Settlement, hold: Hold<'_>, admission: &Admission, states: &mut impl States) -> Decision {
+    let mut draft = Draft { states, written: Vec::new() };
+    settle(now, old, hold, &mut draft);
+    let decision = admit(now, admission, &mut draft);
+    if decision.admitted {
+        draft.commit();
+    }
+    decision
+}
+
+/// States as they will be if what is being decided comes to pass.
+struct Draft<'a, S> {
+    states: &'a mut S,
+    /// A request touches a dozen limits at most: a walk beats a map.
+    written: Vec<(ScopeKey, LimitName, State)>,
+}
+
+impl<S: States> Draft<'_, S> {
+    fn commit(self) {
+        for (scope, limit, state) in self.written {
+            self.states.put(&scope, limit, state);
+        }
+    }
+}
+
+impl<S: States> States for Draft<'_, S> {
+    fn state(&mut self, scope: &ScopeKey, limit: LimitName) -> Option<State> {
+        let written = self.written.iter().find(|(owner, name, _)| *name == limit && owner == scope);
+        written.map(|(.., state)| state.clone()).or_else(|| self.states.state(scope, limit))
+    }
+
+    fn put(&mut self, scope: &ScopeKey, limit: LimitName, state: State) {
+        match self.written.iter_mut().find(|(owner, name, _)| *name == limit && owner == scope) {
+            Some((.., written)) => *written = state,
+            None => self.written.push((scope.clone(), limit, state)),
+        }
     }
 }
 
@@ -237,7 +315,9 @@ impl Open {
     fn read(now: Timestamp, claim: &Claim, states: &mut impl States) -> Self {
         let state = advanced(now, claim, states.state(&claim.scope, claim.limit));
         let outcome = match (&state, claim.rule) {
-            (State::Bucket(state), Rule::Bucket { bucket, max_wait, .. }) => bucket.fit(*state, claim.amount, max_wait).into(),
+            (State::Bucket(state), Rule::Bucket { bucket, max_wait, .. }) => {
+                bucket.fit(*state, now, claim.amount, max_wait).into()
+            }
             (State::Window(state), Rule::Window { limit, max_wait }) => state.fit(limit, now, claim.amount, max_wait).into(),
             (State::Budget(state), Rule::Budget { cap, .. }) => state.fit(cap, claim.amount).into(),
             _ => unreachable!("`advanced` gives the state its rule asks for"),
@@ -265,7 +345,7 @@ impl Open {
     fn verdict(&self, now: Timestamp, claim: &Claim) -> Verdict {
         let (used, held, remaining, reset_in, booked) = match (&self.state, claim.rule) {
             (State::Bucket(state), Rule::Bucket { bucket, .. }) => {
-                (bucket.used(*state), 0, bucket.remaining(*state), bucket.until_full(*state), 0)
+                (bucket.used(*state), 0, bucket.remaining(*state), bucket.full_in(*state, now), 0)
             }
             (State::Window(state), Rule::Window { limit, .. }) => {
                 let used = state.used(now);

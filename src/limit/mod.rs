@@ -8,6 +8,7 @@ pub mod bucket;
 pub mod budget;
 pub mod claim;
 pub mod decide;
+pub mod gauge;
 pub mod refusal;
 pub mod window;
 
@@ -15,5 +16,6 @@ pub use bucket::{Bucket, BucketError, BucketState};
 pub use budget::BudgetState;
 pub use claim::{Claim, Elastic, LimitName, Measure, Rule, Scope, ScopeKey};
 pub use decide::{Admission, Decision, Line, Outcome, Settlement, Verdict};
+pub use gauge::Gauge;
 pub use refusal::{Refusal, Remedy};
 pub use window::WindowState;

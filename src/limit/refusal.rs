@@ -89,6 +89,13 @@ impl Refusal {
         })
     }
 
+    /// Whether the request alone is larger than the whole limit. A limit of zero is a closed door, not a request too large.
+    #[must_use]
+    pub const fn is_oversize(&self) -> bool {
+        let by_size = !matches!(self.measure, Measure::Message | Measure::Request | Measure::Money);
+        by_size && self.max > 0 && self.asked > self.max && !self.remedy.waiting_helps()
+    }
+
     /// Of several refusals the one that is reported: one that waiting cannot cure before one that it can; among the latter the
     /// longest wait, since only after it all others have passed too.
     #[must_use]

@@ -3,7 +3,7 @@
 //! Conservative: a slot counts until its *last* instant has left the window, so 61 slots are summed and the limit holds in every real
 //! 60 s, at the cost of up to one second of room.
 
-use super::bucket::Fit;
+use super::bucket::{Fit, JITTER_MICROS};
 use crate::domain::Timestamp;
 use std::collections::VecDeque;
 
@@ -13,23 +13,25 @@ const SPAN: u64 = 60;
 /// Slots in use, oldest first: second and amount. A claim that waits stands in the slot in which it starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WindowState {
+    /// When it was last looked at: what tells slots of those who wait from those of a clock that was set back.
+    at: Timestamp,
     slots: VecDeque<(u64, u64)>,
 }
 
 impl WindowState {
-    /// From stored slots (second, amount), oldest first.
-    #[must_use]
-    pub fn from_slots(slots: impl IntoIterator<Item = (u64, u64)>) -> Self {
-        Self { slots: slots.into_iter().collect() }
-    }
-
-    /// The slots, oldest first.
-    pub fn slots(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.slots.iter().copied()
-    }
-
-    /// Forgets what has left the window.
+    /// Moves on to `now`, and forgets what has left the window.
+    ///
+    /// A clock that lags a little changes nothing. One that was set back takes the slots along by as many seconds, so that nobody is
+    /// locked out for the difference and nothing of the last minute is forgotten.
     pub fn advance(&mut self, now: Timestamp) {
+        let back = self.at.since(now);
+        if back > JITTER_MICROS {
+            let seconds = self.at.secs() - now.secs();
+            self.slots.iter_mut().for_each(|(second, _)| *second = second.saturating_sub(seconds));
+        }
+        if back == 0 || back > JITTER_MICROS {
+            self.at = now;
+        }
         while self.slots.front().is_some_and(|(second, _)| second + SPAN < now.secs()) {
             self.slots.pop_front();
         }
@@ -146,5 +148,20 @@ mod tests {
         assert_eq!(window.used(at(90_000)), 0);
         window.correct(at(90_000), at(0).secs(), 4, 9);
         assert_eq!(window.used(at(90_000)), 5, "an overrun counts now");
+    }
+
+    #[test]
+    fn a_clock_set_back_locks_nobody_out_and_forgets_nothing() {
+        let mut window = WindowState::default();
+        window.advance(at(7_200_000));
+        window.take(at(7_200_000).secs(), 6);
+        window.take(at(7_210_000).secs(), 2);
+        window.advance(at(7_199_500));
+        assert_eq!(window.fit(10, at(7_199_500), 2, 0), Fit::Refused(10_500_000), "a lag moves nothing: behind who waits");
+        window.advance(at(30_000));
+        assert_eq!(window.used(at(30_000)), 8);
+        assert_eq!(window.fit(10, at(30_000), 2, 0), Fit::Refused(10_000_000), "still behind who waits");
+        window.advance(at(91_000));
+        assert_eq!((window.used(at(91_000)), window.fit(10, at(91_000), 8, 0)), (2, Fit::Now));
     }
 }

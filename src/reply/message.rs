@@ -24,6 +24,10 @@ pub(super) fn message(rejection: &Rejection) -> Cow<'_, str> {
                 .into()
         }
         Rejection::Overloaded { retry_in } => overloaded(*retry_in).into(),
+        Rejection::BackgroundPaused { retry_in } => {
+            format!("Background work is paused while live work needs all of the capacity. Try again in {}.", in_words(*retry_in))
+                .into()
+        }
         Rejection::LimitsUnavailable => "Limits cannot be checked at the moment. Try again in a moment.".into(),
         Rejection::InvalidCustomerId(error) => format!("X-Customer-Id {error}.").into(),
         Rejection::ConflictingCustomerIds => "The request names two different customers; send one X-Customer-Id.".into(),
@@ -45,6 +49,8 @@ pub(super) fn message(rejection: &Rejection) -> Cow<'_, str> {
         Rejection::UnsupportedMediaType => "The Content-Type must be application/json.".into(),
         Rejection::NotFound { path } => format!("There is no route {}.", snippet(path, SNIPPET)).into(),
         Rejection::MethodNotAllowed { allow } => format!("The route does not take this method; it takes {allow}.").into(),
+        Rejection::TicketNotFound => "There is no such ticket of this customer, or not any more.".into(),
+        Rejection::TriageUnavailable => "How the ticket stands cannot be read at the moment. Try again in a moment.".into(),
         Rejection::ModelNotPriced { model } => {
             format!("The model \"{}\" is unknown or has no price here, so it cannot be used.", snippet(model, SNIPPET)).into()
         }
@@ -57,6 +63,21 @@ pub(super) fn message(rejection: &Rejection) -> Cow<'_, str> {
         }
         Rejection::UnboundedFeature { param } => {
             format!("{} is not allowed here, since its cost cannot be bounded.", snippet(param, SNIPPET)).into()
+        }
+        Rejection::IdempotencyInProgress => {
+            "The first request with this Idempotency-Key is still running. Try again in a moment.".into()
+        }
+        Rejection::IdempotencyKeyReused => {
+            "This Idempotency-Key was used for a request with another route or body; use a new key for a new request.".into()
+        }
+        Rejection::ReplyNotKept { max } => format!(
+            "The reply was longer than {max} bytes and was not kept, so it cannot be sent again. A new key makes a new call, which is charged."
+        )
+        .into(),
+        Rejection::JobNotFound => "There is no such job; it may have been cancelled, or its time to be kept is over.".into(),
+        Rejection::JobExpired => "The job found no room in its time and was given up.".into(),
+        Rejection::TooManyJobs { limit } => {
+            format!("Too many jobs: {limit} of {limit} allowed are waiting or running. Try again when one has ended.").into()
         }
         Rejection::Upstream(UpstreamFault::Connect) => "The model's provider cannot be reached.".into(),
         Rejection::Upstream(UpstreamFault::Timeout) => "The model's provider did not answer in time.".into(),

@@ -10,6 +10,20 @@ pub const REFUSED_BY: HeaderName = HeaderName::from_static("x-tollgate-refused-b
 pub const NOTICE: HeaderName = HeaderName::from_static("x-tollgate-notice");
 /// The output cap that was written into the request, in tokens.
 pub const OUTPUT_CAP: HeaderName = HeaderName::from_static("x-tollgate-output-cap");
+/// That the answer is one that was given before.
+pub const REPLAYED: HeaderName = HeaderName::from_static("x-tollgate-replayed");
+/// Our id of the request that made an answer which is given again.
+pub const ORIGINAL_REQUEST_ID: HeaderName = HeaderName::from_static("x-tollgate-original-request-id");
+/// What was given up for this answer, and why: `cheaper;cause=spend`, `handoff;cause=provider`. Absent when nothing was.
+pub const DEGRADED: HeaderName = HeaderName::from_static("x-tollgate-degraded");
+/// The model that answered; `human-triage` for the hand-off.
+pub const MODEL: HeaderName = HeaderName::from_static("x-tollgate-model");
+/// How much is being given up at the moment, 0 to 3, for models in a pool.
+pub const LEVEL: HeaderName = HeaderName::from_static("x-tollgate-level");
+/// The ticket under which a person takes over.
+pub const TICKET: HeaderName = HeaderName::from_static("x-tollgate-ticket");
+/// Where the ticket's status is read, from the root of the gateway.
+pub const TICKET_URL: HeaderName = HeaderName::from_static("x-tollgate-ticket-url");
 
 /// Where OpenAI's SDKs look for the id of a request.
 pub(super) const OPENAI_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");

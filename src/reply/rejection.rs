@@ -1,6 +1,7 @@
 //! Everything the gateway answers in place of the provider.
 
 use super::message::message;
+use super::shape::Retry;
 use crate::domain::id::IdError;
 use crate::limit::Refusal;
 use std::borrow::Cow;
@@ -28,6 +29,11 @@ pub enum Rejection {
     },
     /// No slot, no place in the queue, or waited too long.
     Overloaded {
+        /// When to come back, microseconds.
+        retry_in: u64,
+    },
+    /// Background work waits while a pool's level is above zero.
+    BackgroundPaused {
         /// When to come back, microseconds.
         retry_in: u64,
     },
@@ -80,6 +86,10 @@ pub enum Rejection {
         /// The methods it takes, as the `Allow` header lists them.
         allow: &'static str,
     },
+    /// No such ticket of this customer and app.
+    TicketNotFound,
+    /// The store does not say how a ticket stands.
+    TriageUnavailable,
     /// The model has no price.
     ModelNotPriced {
         /// The model asked for.
@@ -101,6 +111,24 @@ pub enum Rejection {
     UnboundedFeature {
         /// The field that asks for it.
         param: Cow<'static, str>,
+    },
+    /// The first request with this idempotency key still runs.
+    IdempotencyInProgress,
+    /// The idempotency key was used for another request.
+    IdempotencyKeyReused,
+    /// The reply was too long to be kept.
+    ReplyNotKept {
+        /// The longest that is kept, in bytes.
+        max: u64,
+    },
+    /// No such asynchronous request, or somebody else's.
+    JobNotFound,
+    /// It found no room in its time.
+    JobExpired,
+    /// The customer has too many asynchronous requests that wait or run.
+    TooManyJobs {
+        /// How many are allowed.
+        limit: u64,
     },
     /// The provider gave no answer.
     Upstream(UpstreamFault),
@@ -154,6 +182,15 @@ impl Rejection {
     #[must_use]
     pub fn cause(&self) -> &'static str {
         self.shape().code
+    }
+
+    /// Microseconds after which the same request may pass; `None` when waiting is no cure, or nobody knows how long.
+    #[must_use]
+    pub fn returns_in(&self) -> Option<u64> {
+        match self.shape().retry {
+            Retry::After(micros) | Retry::NotBefore(micros) => Some(micros),
+            Retry::Unsaid | Retry::Never => None,
+        }
     }
 
     /// The HTTP status.

@@ -9,6 +9,10 @@ use http::StatusCode;
 const CONCURRENT_RETRY: u64 = 1_000_000;
 /// When to come back while the store is away, microseconds: it may be back by then.
 const OUTAGE_RETRY: u64 = 1_000_000;
+/// When to come back for a reply that is still being made, microseconds.
+const REPEAT_RETRY: u64 = 1_000_000;
+/// When to come back with another asynchronous request, microseconds: one may have ended by then.
+const JOBS_RETRY: u64 = 10_000_000;
 
 /// A rejection in terms of HTTP.
 #[derive(Debug, PartialEq, Eq)]
@@ -62,6 +66,7 @@ impl Rejection {
     pub(super) fn shape(&self) -> Shape<'_> {
         let shape = |status, code| Shape { status, code, kind: None, param: None, retry: Retry::Unsaid };
         let at = |param, shape| Shape { param: Some(param), ..shape };
+        let never = |shape| Shape { retry: Retry::Never, ..shape };
         let after = |micros, shape| Shape { retry: Retry::After(micros), ..shape };
         match self {
             Self::Limit(refusal) => of_limit(refusal),
@@ -78,6 +83,7 @@ impl Rejection {
                 ..after(CONCURRENT_RETRY, shape(StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded"))
             },
             Self::Overloaded { retry_in } => after(*retry_in, shape(StatusCode::SERVICE_UNAVAILABLE, "overloaded")),
+            Self::BackgroundPaused { retry_in } => after(*retry_in, shape(StatusCode::SERVICE_UNAVAILABLE, "background_paused")),
             Self::LimitsUnavailable => after(OUTAGE_RETRY, shape(StatusCode::SERVICE_UNAVAILABLE, "limits_unavailable")),
             Self::InvalidCustomerId(_) | Self::ConflictingCustomerIds => shape(StatusCode::BAD_REQUEST, "invalid_customer_id"),
             Self::MissingCustomerId => shape(StatusCode::BAD_REQUEST, "missing_customer_id"),
@@ -98,12 +104,22 @@ impl Rejection {
             Self::UnsupportedEncoding => shape(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_content_encoding"),
             Self::UnsupportedMediaType => shape(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type"),
             Self::NotFound { .. } => shape(StatusCode::NOT_FOUND, "route_not_found"),
+            Self::TicketNotFound => shape(StatusCode::NOT_FOUND, "ticket_not_found"),
+            Self::TriageUnavailable => after(OUTAGE_RETRY, shape(StatusCode::SERVICE_UNAVAILABLE, "triage_unavailable")),
             Self::MethodNotAllowed { .. } => shape(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
             Self::ModelNotPriced { .. } => at("model", shape(StatusCode::BAD_REQUEST, "model_not_priced")),
             Self::ModelNotAllowed { .. } => at("model", shape(StatusCode::FORBIDDEN, "model_not_allowed")),
             Self::ServiceTierNotPriced { .. } => at("service_tier", shape(StatusCode::BAD_REQUEST, "service_tier_not_priced")),
             Self::BackgroundNotSupported => at("background", shape(StatusCode::BAD_REQUEST, "background_not_supported")),
             Self::UnboundedFeature { param } => at(param, shape(StatusCode::BAD_REQUEST, "unbounded_feature")),
+            Self::IdempotencyInProgress => after(REPEAT_RETRY, shape(StatusCode::CONFLICT, "idempotency_in_progress")),
+            Self::IdempotencyKeyReused => never(shape(StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused")),
+            Self::ReplyNotKept { .. } => never(shape(StatusCode::GONE, "reply_not_kept")),
+            Self::JobNotFound => shape(StatusCode::NOT_FOUND, "job_not_found"),
+            Self::JobExpired => never(shape(StatusCode::GONE, "job_expired")),
+            Self::TooManyJobs { .. } => {
+                Shape { kind: Some("requests"), ..after(JOBS_RETRY, shape(StatusCode::TOO_MANY_REQUESTS, "too_many_jobs")) }
+            }
             Self::Upstream(UpstreamFault::Connect) => shape(StatusCode::BAD_GATEWAY, "upstream_unreachable"),
             Self::Upstream(UpstreamFault::Broken) => shape(StatusCode::BAD_GATEWAY, "upstream_broken"),
             Self::Upstream(UpstreamFault::Timeout) => shape(StatusCode::GATEWAY_TIMEOUT, "upstream_timeout"),
@@ -117,10 +133,9 @@ pub(super) const fn is_crowded(refusal: &Refusal) -> bool {
     matches!(refusal.scope, Scope::Pool | Scope::Gateway) && matches!(refusal.remedy, Remedy::Wait(_))
 }
 
-/// Whether the request alone is larger than the whole limit. A limit of zero is a closed door, not a request too large.
+/// See [`Refusal::is_oversize`].
 pub(super) const fn is_oversize(refusal: &Refusal) -> bool {
-    let by_size = !matches!(refusal.measure, Measure::Message | Measure::Request | Measure::Money);
-    by_size && refusal.max > 0 && refusal.asked > refusal.max && !refusal.remedy.waiting_helps()
+    refusal.is_oversize()
 }
 
 fn of_limit(refusal: &Refusal) -> Shape<'static> {

@@ -45,6 +45,14 @@ impl Standing {
         Self { at: decision.at, limits, notice: Some(notice).filter(|notice| !notice.is_empty()) }
     }
 
+    /// Adds the limits that a later try of the same request did not claim again, as they stood before.
+    pub fn complete(&mut self, before: &Self) {
+        let missing = before.limits.iter().filter(|stand| self.limits.iter().all(|own| own.limit != stand.limit));
+        let mut limits: Vec<_> = missing.copied().collect();
+        limits.append(&mut self.limits);
+        self.limits = limits;
+    }
+
     /// That caps or quotas are nearly used up, in words; `None` while none is.
     #[must_use]
     pub fn notice(&self) -> Option<&str> {

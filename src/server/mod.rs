@@ -1,10 +1,11 @@
-//! The listener: connections in, bounded in number and time; a graceful end.
+//! The listeners, for applications and for operators: connections in, bounded in number and time; a graceful end.
 
 mod stall;
 mod unread;
 
 use crate::config::policy::Server as Settings;
 use crate::stack::Gateway;
+use crate::stack::jobs::Runner;
 use crate::stack::router::{Peer, Routes};
 use http::HeaderValue;
 use http::header::CONNECTION;
@@ -32,39 +33,60 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// What the last settlements get at least, however late it is.
 const SETTLING: Duration = Duration::from_secs(1);
 
-/// A gateway bound to an address, not yet serving.
+/// Connections of operators at once.
+const OPERATORS: usize = 256;
+
+/// A gateway bound to its addresses, not yet serving.
 #[derive(Debug)]
 pub struct Server {
-    listener: TcpListener,
+    public: Door,
+    admin: Option<Door>,
     gateway: Arc<Gateway>,
     routes: Routes,
     settings: Settings,
 }
 
+/// Where connections come in, and who answers them.
+#[derive(Debug)]
+struct Door {
+    listener: TcpListener,
+    room: Arc<Semaphore>,
+    router: axum::Router,
+}
+
 impl Server {
-    /// Binds the configured address.
+    /// Binds the configured addresses.
     ///
     /// # Errors
-    /// When the address cannot be bound; the message names it.
+    /// When an address cannot be bound; the message names it.
     pub async fn bind(gateway: Arc<Gateway>) -> io::Result<Self> {
-        let settings = gateway.policy.load().server.clone();
-        let listener = TcpListener::bind(settings.listen).await.map_err(|error| {
-            let advice = match error.kind() {
-                io::ErrorKind::AddrInUse => "; set server.listen or TOLLGATE_SERVER__LISTEN to another port",
-                _ => "",
-            };
-            io::Error::new(error.kind(), format!("cannot listen on {}: {error}{advice}", settings.listen))
-        })?;
+        let (settings, admin) = {
+            let policy = gateway.policy.load();
+            (policy.server.clone(), policy.admin.clone())
+        };
         let routes = Routes::new(gateway.clone());
-        Ok(Self { listener, gateway, routes, settings })
+        let public = Door::open("server", settings.listen, settings.max_connections, routes.router()).await?;
+        let admin = match &admin {
+            Some(admin) => Some(Door::open("admin", admin.listen, OPERATORS, crate::admin::router(&gateway, admin)).await?),
+            None => None,
+        };
+        Ok(Self { public, admin, gateway, routes, settings })
     }
 
-    /// Where it listens.
+    /// Where it listens to applications.
     ///
     /// # Errors
     /// When the system does not say.
     pub fn address(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+        self.public.listener.local_addr()
+    }
+
+    /// Where it listens to operators, if it does.
+    ///
+    /// # Errors
+    /// When the system does not say.
+    pub fn admin_address(&self) -> io::Result<Option<SocketAddr>> {
+        self.admin.as_ref().map(|door| door.listener.local_addr()).transpose()
     }
 
     /// Serves until `stop` resolves, then drains: readiness says no, no new connections, requests in flight end within the grace
@@ -72,28 +94,33 @@ impl Server {
     pub async fn serve(self, stop: impl Future<Output = ()> + Send) {
         let graceful = GracefulShutdown::new();
         let (connections, cut) = (TaskTracker::new(), CancellationToken::new());
-        let room = Arc::new(Semaphore::new(self.settings.max_connections));
-        let router = self.routes.router();
+        let jobs = Runner::start(&self.gateway);
         let mut stop = std::pin::pin!(stop);
         loop {
             let accepted = tokio::select! {
                 biased;
                 () = &mut stop => break,
-                accepted = accept(&self.listener, &room) => accepted,
+                accepted = self.accept() => accepted,
             };
-            let Some((stream, peer, place)) = accepted else { continue };
-            let connection = connection(stream, peer, router.clone(), &self.settings, &graceful);
+            let Some((stream, peer, place, router)) = accepted else { continue };
+            let connection = connection(stream, peer, router, &self.settings, &graceful);
             let cut = cut.clone();
             connections.spawn(async move {
                 cut.run_until_cancelled(connection).await;
                 drop(place);
             });
         }
-        drop(self.listener);
+        drop((self.public, self.admin));
         self.routes.drain();
         tracing::info!(grace = ?self.settings.grace, "shutting down: no new connections, requests in flight go on");
         let deadline = tokio::time::Instant::now() + self.settings.grace;
-        if timeout(self.settings.grace, graceful.shutdown()).await.is_err() {
+        let jobs = async {
+            if let Some(jobs) = jobs {
+                jobs.end(self.settings.grace).await;
+            }
+        };
+        let (ended, ()) = tokio::join!(timeout(self.settings.grace, graceful.shutdown()), jobs);
+        if ended.is_err() {
             tracing::warn!("the grace period is over; what is still in flight is cut");
         }
         let left = || deadline.saturating_duration_since(tokio::time::Instant::now());
@@ -104,6 +131,10 @@ impl Server {
         if !self.gateway.tasks.end(left()).await {
             tracing::warn!("replies whose clients had left did not end in time; they are booked by what is known of them");
         }
+        let unwritten = self.gateway.triage.drain(left().max(SETTLING)).await;
+        if unwritten > 0 {
+            tracing::warn!(unwritten, "stopped with hand-offs that have no ticket, since the store did not take them");
+        }
         let unsettled = self.gateway.settler.drain(left().max(SETTLING)).await;
         if unsettled > 0 {
             tracing::warn!(unsettled, "stopped with reservations that the store did not take; their holds end with their lease");
@@ -111,20 +142,49 @@ impl Server {
     }
 }
 
-async fn accept(
-    listener: &TcpListener,
-    room: &Arc<Semaphore>,
-) -> Option<(TcpStream, SocketAddr, tokio::sync::OwnedSemaphorePermit)> {
-    let place = room.clone().acquire_owned().await.ok()?;
-    match listener.accept().await {
-        Ok((stream, peer)) => {
-            let _ = stream.set_nodelay(true);
-            Some((stream, peer, place))
+/// A connection, its place, and who answers it.
+type Accepted = (TcpStream, SocketAddr, tokio::sync::OwnedSemaphorePermit, axum::Router);
+
+impl Server {
+    /// The next connection at either door; a crowd at one keeps nobody from the other.
+    async fn accept(&self) -> Option<Accepted> {
+        match &self.admin {
+            Some(admin) => tokio::select! {
+                accepted = self.public.accept() => accepted,
+                accepted = admin.accept() => accepted,
+            },
+            None => self.public.accept().await,
         }
-        Err(error) => {
-            tracing::warn!(%error, "cannot accept a connection");
-            tokio::time::sleep(ACCEPT_PAUSE).await;
-            None
+    }
+}
+
+impl Door {
+    /// Binds `[table] listen`.
+    async fn open(table: &str, listen: SocketAddr, room: usize, router: axum::Router) -> io::Result<Self> {
+        let listener = TcpListener::bind(listen).await.map_err(|error| {
+            let advice = match error.kind() {
+                io::ErrorKind::AddrInUse => {
+                    format!("; set {table}.listen or TOLLGATE_{}__LISTEN to another port", table.to_uppercase())
+                }
+                _ => String::new(),
+            };
+            io::Error::new(error.kind(), format!("cannot listen on {listen}: {error}{advice}"))
+        })?;
+        Ok(Self { listener, room: Arc::new(Semaphore::new(room)), router })
+    }
+
+    async fn accept(&self) -> Option<Accepted> {
+        let place = self.room.clone().acquire_owned().await.ok()?;
+        match self.listener.accept().await {
+            Ok((stream, peer)) => {
+                let _ = stream.set_nodelay(true);
+                Some((stream, peer, place, self.router.clone()))
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                None
+            }
         }
     }
 }

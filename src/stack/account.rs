@@ -4,6 +4,7 @@
 //! end of the reply, by its failure, or by being dropped because the client left. One account spans all attempts: what a failed one was
 //! charged by the provider is added up.
 
+use super::answer;
 use super::call::Call;
 use super::failed::ProviderFault;
 use super::gateway::Gateway;
@@ -195,13 +196,16 @@ impl Account {
         }
     }
 
-    /// The reservation with what was used of it, for a swap.
+    /// Takes out the reservation with what was used of it, for a swap. Whatever comes of that, the reservation is settled to it; this
+    /// account has nothing left to settle then.
     #[must_use]
-    pub fn into_used(mut self: Box<Self>) -> Option<Used> {
+    pub fn take_used(&mut self) -> Option<Used> {
         let mut actuals = self.charged;
         actuals.add(&self.charged_last);
         actuals.attempted = self.reached;
-        self.reservation.take().map(|reservation| Used { reservation, actuals })
+        let reservation = self.reservation.take()?;
+        self.record.note(|facts| facts.cost = facts.cost.saturating_add(actuals.cost));
+        Some(Used { reservation, actuals })
     }
 
     /// The reply has ended.
@@ -210,7 +214,7 @@ impl Account {
         if !status.is_success() || self.api.is_free() {
             return self.settle(&Actuals { attempted: true, ..Actuals::default() });
         }
-        if end.is_failure()
+        if answer::is_providers_failure(end)
             && let Some(leave) = self.leave.take()
         {
             leave.fail_later();
@@ -321,8 +325,9 @@ impl Account {
         let mut actuals = self.charged;
         actuals.add(&self.charged_last);
         actuals.add(last);
-        self.record.note(|facts| facts.cost = actuals.cost);
         if let Some(reservation) = self.reservation.take() {
+            // A request may have several accounts, one for each model it was tried with.
+            self.record.note(|facts| facts.cost = facts.cost.saturating_add(actuals.cost));
             reservation.settle(&actuals);
         }
     }

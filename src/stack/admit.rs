@@ -3,11 +3,12 @@
 //! A place in the settlement queue is taken first, so whatever is admitted can be settled without waiting. Whoever must wait for its
 //! own limits for long claims the provider ceiling only when its time has come: one more call.
 
+use super::account::Used;
 use super::call::{Call, Rejected, Reply};
 use super::customer_rate;
 use super::gateway::Gateway;
 use super::slots::NoSlot;
-use crate::limit::{Admission, Claim, Decision, Measure, Refusal, Remedy};
+use crate::limit::{Admission, Claim, Decision, Measure, Refusal, Remedy, Scope};
 use crate::reply::{self, Rejection, Standing};
 use crate::store::StoreError;
 use crate::store::reservation::Reservation;
@@ -72,26 +73,41 @@ where
 }
 
 async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<Rejected>> {
-    let customer = &call.who.customer;
+    let earlier = std::mem::take(&mut call.earlier);
+    let mut claims = std::mem::take(&mut call.who.claims);
+    if earlier.counted {
+        claims.retain(|claim| claim.measure != Measure::Request || matches!(claim.scope.scope, Scope::Share | Scope::Pool));
+    }
     // Who has as many requests in flight as it may have would be turned away behind this anyway: it spends its message, as whatever else
     // is refused, but holds no dollars and takes nothing of the ceiling meanwhile. Who gets in between is for `concurrency` to say.
-    let turned_away = gateway.slots.full(&customer.scope.owner, customer.plan.max_in_flight);
+    let customer = &call.who.customer;
+    let full = || gateway.slots.full(&customer.scope.owner, customer.plan.max_in_flight);
+    let turned_away = if earlier.replaces.is_none() { full() } else { None };
     if turned_away.is_some() {
-        call.who.claims.retain(|claim| claim.measure == Measure::Message);
+        claims.retain(|claim| claim.measure == Measure::Message);
     }
-    let place = gateway.settler.try_place().ok_or(Rejection::Overloaded { retry_in: 1_000_000 })?;
     let elastic = call.worst.filter(|_| turned_away.is_none());
     let elastic = elastic.and_then(|worst| worst.elastic(call.output.cap, call.output.floor));
     let admission = Admission {
         reservation: gateway.reservation_id(),
         customer: call.who.customer.scope.clone(),
-        claims: std::mem::take(&mut call.who.claims),
+        claims,
         elastic,
         lease: u64::try_from(gateway.lease.as_micros()).unwrap_or(u64::MAX),
     };
     let asked_at = gateway.clock.now();
-    let (admission, decision, place) = ask(gateway, admission, place).await?;
-    let standing = Standing::of(&admission.claims, &decision, call.who.policy.notice_percent);
+    let (admission, decision, taken) = match earlier.replaces {
+        Some(used) => replace(gateway, used, admission).await?,
+        None => {
+            let place = gateway.settler.try_place().ok_or(Rejection::Overloaded { retry_in: 1_000_000 })?;
+            let (admission, decision, place) = ask(gateway, admission, place).await?;
+            (admission, decision, Taken::Place(place))
+        }
+    };
+    let mut standing = Standing::of(&admission.claims, &decision, call.who.policy.notice_percent);
+    if let Some(before) = &earlier.standing {
+        standing.complete(before);
+    }
     if !decision.admitted {
         customer_rate::remember(gateway, &admission.claims, &decision, &standing, asked_at);
         return Err(refused(call, &admission, &decision, standing));
@@ -104,7 +120,10 @@ async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<
     }
     // From here on dropping the future gives everything back: a caller that leaves the line gives up its place.
     let (id, customer) = (admission.reservation, admission.customer.clone());
-    let mut reservation = Reservation::new(id, customer, &admission.claims, elastic.as_ref(), &decision, place);
+    let mut reservation = match taken {
+        Taken::Place(place) => Reservation::new(id, customer, &admission.claims, elastic.as_ref(), &decision, place),
+        Taken::Replaced(reservation) => reservation,
+    };
     if let Some(NoSlot::CustomerInFlight { limit, in_flight }) = turned_away {
         let rejection = Rejection::Concurrent { limit, in_flight };
         return Err(Box::new(Rejected { rejection, standing: Some(standing), failed: None, retried: false }));
@@ -133,6 +152,23 @@ async fn wait(call: &Call, micros: u64) {
         call.who.record.note(|facts| facts.waited += wait);
         tokio::time::sleep(wait).await;
     }
+}
+
+/// What an admission is settled through.
+enum Taken {
+    /// A place in the queue.
+    Place(SettlePlace),
+    /// The reservation that took the place of an earlier one of the same request.
+    Replaced(Reservation),
+}
+
+/// Asks the store to put an admission in the place of a reservation. Where it does not fit, the earlier reservation has ended all the same:
+/// there is no further use for it.
+async fn replace(gateway: &Gateway, used: Used, admission: Admission) -> Result<(Admission, Decision, Taken), Rejection> {
+    let Used { reservation, actuals } = used;
+    let replaced = reservation.replaced(&actuals, admission, &gateway.ledger, &gateway.tasks).await;
+    let decision = decided(gateway, "replace", replaced.decision)?;
+    Ok((replaced.admission, decision, Taken::Replaced(replaced.reservation)))
 }
 
 /// Asks the store. A client that leaves while the question is on its way does not call it back: a task waits for the answer and
@@ -181,14 +217,18 @@ impl Drop for Question {
 }
 
 pub(super) async fn decide(gateway: &Gateway, admission: &Admission) -> Result<Decision, Rejection> {
-    let decision = gateway.ledger.admit(admission, None).await;
+    decided(gateway, "admit", gateway.ledger.admit(admission, None).await)
+}
+
+/// Counts what the store said.
+fn decided(gateway: &Gateway, operation: &'static str, decision: Result<Decision, StoreError>) -> Result<Decision, Rejection> {
     let result = match &decision {
         Ok(_) => "ok",
         Err(StoreError::Unreachable(_)) => "unreachable",
         Err(StoreError::Failed(_)) => "failed",
         Err(StoreError::Away(_)) => "away",
     };
-    gateway.metrics.store_calls.get_or_create(&StoreLabels { operation: "admit", result }).inc();
+    gateway.metrics.store_calls.get_or_create(&StoreLabels { operation, result }).inc();
     decision.map_err(|error| {
         // A store that is away is logged once per outage.
         if !matches!(error, StoreError::Away(_)) {

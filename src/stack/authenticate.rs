@@ -79,12 +79,24 @@ fn authenticate(auth: &Auth, headers: &HeaderMap, peer: IpAddr) -> Result<(Arc<A
             Ok((PASSTHROUGH.clone(), Credential::Callers(name, value)))
         }
         Auth::Keys { apps } => {
-            let key = value.as_bytes().strip_prefix(b"Bearer ").unwrap_or(value.as_bytes());
-            let app = apps.get(blake3::hash(key.trim_ascii()).as_bytes());
+            let app = apps.get(&hash(&value));
             let app = app.ok_or(Rejection::Unauthenticated(Unauthenticated::Unknown))?;
             Ok((app.clone(), Credential::Configured))
         }
     }
+}
+
+/// The hash of the gateway key that a request shows.
+///
+/// # Errors
+/// When it shows none, or two.
+pub fn key_hash(headers: &HeaderMap) -> Result<[u8; 32], Rejection> {
+    credential(headers).map(|(_, value)| hash(&value))
+}
+
+fn hash(credential: &HeaderValue) -> [u8; 32] {
+    let key = credential.as_bytes().strip_prefix(b"Bearer ").unwrap_or(credential.as_bytes());
+    blake3::hash(key.trim_ascii()).into()
 }
 
 /// The caller's credential, from wherever its SDK puts it. Two different ones are refused: which of them counts would be a guess.

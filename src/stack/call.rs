@@ -1,6 +1,6 @@
 //! The three stages of a request: arrived, identified, and a call that is parsed and counted.
 
-use super::account::Account;
+use super::account::{Account, Used};
 use super::failed::Failed;
 use crate::config::Policy;
 use crate::config::policy::{App, Plan, Pool, Upstream};
@@ -174,6 +174,21 @@ pub struct Call {
     pub reservation: Option<Reservation>,
     /// The account of a call that was attempted before, reservation included; set by `retry` from the second attempt on.
     pub account: Option<Box<Account>>,
+    /// How much is being given up in its pool, 0 to 3.
+    pub level: u8,
+    /// What an earlier try of the same request leaves to this one; set by `degrade`.
+    pub earlier: Earlier,
+}
+
+/// What a try that failed leaves to the next one of the same request.
+#[derive(Debug, Default)]
+pub struct Earlier {
+    /// A reservation that the admission of the next try is to replace, in one step.
+    pub replaces: Option<Used>,
+    /// Whether the request is counted already: a provider has seen it, so it is not claimed again as a request of the customer's.
+    pub counted: bool,
+    /// How the customer's limits stood: those that are not claimed again keep their numbers.
+    pub standing: Option<Standing>,
 }
 
 /// Where a call goes and what it costs there.
@@ -223,6 +238,8 @@ impl Call {
             worst: self.worst,
             reservation: None,
             account: None,
+            level: self.level,
+            earlier: Earlier::default(),
         }
     }
 }

@@ -137,10 +137,11 @@ impl Failed {
         (Call { account: Some(account), ..call }, reply)
     }
 
-    /// What a swap of the reservation needs: the reservation, with what was used of it so far. The provider's reply is thrown away.
+    /// What a swap of the reservation needs: the reservation, with what was used of it so far. The provider's reply stays, should nothing
+    /// better be found.
     #[must_use]
-    pub fn into_reservation(self) -> Option<Used> {
-        self.account.into_used()
+    pub fn take_used(&mut self) -> Option<Used> {
+        self.account.take_used()
     }
 
     /// Settles it, and gives the provider's own error: its status, body and `Retry-After` as they came, marked as the provider's.

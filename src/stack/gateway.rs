@@ -2,16 +2,21 @@
 
 use super::empty::EmptyBuckets;
 use super::expected::Expected;
+use super::jobs::Board;
+use super::levels::{LevelKeeper, Levels};
 use super::pauses::{Pauses, RealPauses};
 use super::slots::Slots;
 use crate::config::Policy;
+use crate::config::policy::Concurrency;
 use crate::domain::{Boundaries, Clock, Period, ReservationId, Timestamp, Zone};
 use crate::estimate::Estimator;
+use crate::store::ceilings::Ceilings;
 use crate::store::documents::Documents;
 use crate::store::leases::Keeper;
 use crate::store::settler::Settler;
 use crate::store::{Ledger, Stores};
 use crate::telemetry::Metrics;
+use crate::triage::Desk;
 use crate::upstream::{Breakers, Client, Orphans, Tasks};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -27,11 +32,13 @@ const REMEMBERED_PIECES: usize = 200_000;
 /// The shared state of one gateway process.
 pub struct Gateway {
     /// The configuration in force; a request keeps the one it started with.
-    pub policy: ArcSwap<Policy>,
+    pub policy: Arc<ArcSwap<Policy>>,
     /// The books.
     pub ledger: Arc<dyn Ledger>,
     /// Tickets, records, stored replies, jobs.
     pub documents: Arc<dyn Documents>,
+    /// Those who wait for a person.
+    pub triage: Desk,
     /// The queue of settlements.
     pub settler: Settler,
     /// How long a hold stands without being renewed.
@@ -58,9 +65,14 @@ pub struct Gateway {
     pub pauses: Box<dyn Pauses>,
     /// Customers just seen empty.
     pub empty: EmptyBuckets,
+    /// The jobs this gateway is at.
+    pub jobs: Board,
     /// Bounds the prompts counted off the async threads.
     pub long_counts: Arc<Semaphore>,
+    /// How near each pool is to its ceiling.
+    pub levels: Arc<Levels>,
     calendar: Mutex<Calendar>,
+    _levels: LevelKeeper,
     /// Renews the holds of this gateway and books those of dead ones.
     _keeper: Keeper,
 }
@@ -92,31 +104,40 @@ impl Gateway {
     ) -> Result<Arc<Self>, crate::upstream::ClientError> {
         let Stores { ledger, documents } = stores;
         let client = Client::new(&policy)?;
-        let concurrency = &policy.concurrency;
-        let places = concurrency.slots + concurrency.queue + SPARE_SETTLEMENTS;
+        let Concurrency { slots, queue, queue_per_customer, orphans, orphans_per_customer, .. } = policy.concurrency;
+        let places = slots + queue + SPARE_SETTLEMENTS;
         let lease = policy.store.lease();
-        let settler = Settler::start(ledger.clone(), places);
+        let ceilings = Arc::new(Ceilings::new(clock.clone()));
+        let settler = Settler::start(ledger.clone(), places).telling(ceilings.clone());
         let (metrics, tasks) = (Arc::<Metrics>::default(), Tasks::default());
+        let triage = Desk::start(documents.clone(), &policy.triage, clock.clone(), metrics.clone())?;
+        let levels = Arc::new(Levels::new(ceilings, documents.clone(), clock.clone()));
+        let policy = Arc::new(ArcSwap::from_pointee(policy));
+        let in_force = policy.clone();
         Ok(Arc::new(Self {
+            _levels: LevelKeeper::start(levels.clone(), move || in_force.load().levels.clone()),
+            levels,
+            triage,
             _keeper: Keeper::start(&ledger, settler.running(), lease),
             settler,
             lease,
             estimator: Arc::new(Estimator::new(REMEMBERED_PIECES)),
             expected: Expected::default(),
             client,
-            slots: Slots::new(concurrency.slots, concurrency.queue, concurrency.queue_per_customer),
-            calendar: Mutex::new(Calendar::new(policy.zone.clone(), clock.now())),
+            slots: Slots::new(slots, queue, queue_per_customer),
+            calendar: Mutex::new(Calendar::new(policy.load().zone.clone(), clock.now())),
             ledger,
             documents,
-            orphans: Orphans::new(tasks.clone(), concurrency.orphans, concurrency.orphans_per_customer),
+            orphans: Orphans::new(tasks.clone(), orphans, orphans_per_customer),
             breakers: Breakers::new(clock.clone(), metrics.clone()),
             pauses,
             clock,
             metrics,
             tasks,
             empty: EmptyBuckets::default(),
+            jobs: Board::default(),
             long_counts: Arc::new(Semaphore::new(LONG_COUNTS)),
-            policy: ArcSwap::from_pointee(policy),
+            policy,
         }))
     }
 

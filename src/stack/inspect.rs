@@ -1,7 +1,7 @@
 //! Layer 5: what is asked. Reads the body within bounds, recognises model, pool and price, counts the prompt, settles the output cap.
 
 use super::body;
-use super::call::{Call, Identified, Payload, Rejected, Reply, Target, Who};
+use super::call::{Call, Earlier, Identified, Payload, Rejected, Reply, Target, Who};
 use super::gateway::Gateway;
 use super::output::bound_output;
 use crate::config::matches;
@@ -68,6 +68,21 @@ async fn inspect(request: Identified, gateway: &Arc<Gateway>) -> Result<Call, Re
         Payload::Incoming(incoming) => body::read(incoming, &who.head.headers, &policy.server).await?,
     };
     let request = request::parse(who.api, &body).map_err(|error| bad_body(&error))?;
+    let call = prepare(who, body, request, gateway).await?;
+    call.who.record.note(|facts| {
+        facts.model = Some(call.target.model.clone());
+        facts.model_is_known = policy.prices.lists(&call.target.model);
+        facts.stream = call.streams();
+        facts.estimated_input = call.input.best;
+        facts.output_cap = call.output.cap;
+    });
+    Ok(call)
+}
+
+/// The call that a body asks for: its target, its prompt counted, its output bounded, its cost bounded, and what is to be changed in it.
+/// A fallback goes the same way, with a body that asks for it.
+pub async fn prepare(who: Who, body: Bytes, request: Request, gateway: &Arc<Gateway>) -> Result<Call, Rejection> {
+    let policy = who.policy.clone();
     if !who.app.models.is_empty() && !who.app.models.iter().any(|pattern| matches(pattern, &request.model)) {
         return Err(Rejection::ModelNotAllowed { model: request.model.into() });
     }
@@ -92,13 +107,6 @@ async fn inspect(request: Identified, gateway: &Arc<Gateway>) -> Result<Call, Re
         counts_usage && request.include_usage != Some(true) && gateway.client.may_include_usage(&call.target.upstream);
     call.edits.user_id = forwarded_id(&call.who);
     call.worst = worst_of(&call, &request);
-    call.who.record.note(|facts| {
-        facts.model = Some(call.target.model.clone());
-        facts.model_is_known = policy.prices.lists(&call.target.model);
-        facts.stream = request.stream;
-        facts.estimated_input = call.input.best;
-        facts.output_cap = call.output.cap;
-    });
     call.request = Some(Arc::new(request));
     Ok(call)
 }
@@ -121,6 +129,8 @@ fn call(who: Who, target: Target) -> Call {
         worst: None,
         reservation: None,
         account: None,
+        level: 0,
+        earlier: Earlier::default(),
     }
 }
 
@@ -175,7 +185,7 @@ fn hidden_context(request: &Request, input: &InputCount, assumed: Option<u64>) -
 }
 
 /// The most the call can cost, apart from what settlement alone can know.
-fn worst_of(call: &Call, request: &Request) -> Option<Worst> {
+pub fn worst_of(call: &Call, request: &Request) -> Option<Worst> {
     let price = call.target.price.as_ref()?;
     let features = &request.features;
     // A word of the prompt may look like one of these fields: then the bound is a little high, never low.

@@ -7,8 +7,8 @@
 //!    3 identify        -> Identified: customer, user, plan, priority, class
 //!    4 customer_rate   claims the message bucket; refuses who was just seen empty
 //!    5 inspect         -> Call: body read, model and price known, prompt counted, output bounded
-//!    6 repeat          (its place; not built yet)
-//!    7 degrade         (its place; `pass_on` stands in for it: a provider's failure goes on as it is)
+//!    6 repeat          replays what a key was answered before; takes in what is answered later
+//!    7 degrade         on a refusal walks the plan's chain: waits, asks the fallback model, hands off
 //!    8 token_rate      claims RPM, TPM and the provider ceiling
 //!    9 spend           claims dollars and quotas
 //!   10 admit           commits all claims in one store call; waits for the start time
@@ -29,17 +29,24 @@ mod body;
 pub mod call;
 mod concurrency;
 mod customer_rate;
+mod degrade;
 mod empty;
 mod expected;
 mod failed;
+mod fallback;
 mod forward;
 pub mod gateway;
+mod give_up;
+mod handoff;
 mod identify;
 mod inspect;
+pub mod jobs;
+pub mod levels;
 mod observe;
 mod output;
-mod pass_on;
 pub mod pauses;
+mod poll;
+mod repeat;
 mod retry;
 pub mod router;
 mod slots;
@@ -48,10 +55,10 @@ mod token_rate;
 
 pub use gateway::Gateway;
 
-use call::{Arrived, Reply};
+use call::{Arrived, Authenticated, Call, Rejected, Reply};
 use std::sync::Arc;
-use tower::ServiceBuilder;
 use tower::util::BoxCloneSyncService;
+use tower::{Service, ServiceBuilder};
 
 /// The whole stack as one service.
 pub type Stack = BoxCloneSyncService<Arrived, Reply, std::convert::Infallible>;
@@ -65,11 +72,46 @@ pub fn build(gateway: &Arc<Gateway>) -> Stack {
         .layer(identify::IdentifyLayer)
         .layer(customer_rate::CustomerRateLayer(gateway.clone()))
         .layer(inspect::InspectLayer(gateway.clone()))
-        .layer(pass_on::PassOnLayer)
+        .layer(repeat::RepeatLayer(gateway.clone()));
+    BoxCloneSyncService::new(layers.service(below_repeat(gateway)))
+}
+
+/// The layers a job runs through: those of any request, by the configuration of the moment, but for the two that know the connection and
+/// the one that took it in.
+#[must_use]
+fn run_stack(gateway: &Arc<Gateway>) -> BoxCloneSyncService<Authenticated, Reply, Box<Rejected>> {
+    let layers = ServiceBuilder::new()
+        .layer(identify::IdentifyLayer)
+        .layer(customer_rate::CustomerRateLayer(gateway.clone()))
+        .layer(inspect::InspectLayer(gateway.clone()));
+    BoxCloneSyncService::new(layers.service(below_repeat(gateway)))
+}
+
+/// The stack of the routes that look at jobs: known callers, and no limits.
+fn desk_stack(gateway: &Arc<Gateway>) -> Stack {
+    let layers =
+        ServiceBuilder::new().layer(observe::ObserveLayer).layer(authenticate::AuthenticateLayer).layer(identify::IdentifyLayer);
+    BoxCloneSyncService::new(layers.service(jobs::Desk(gateway.clone())))
+}
+
+/// Layers 7 to 13.
+fn below_repeat(
+    gateway: &Arc<Gateway>,
+) -> impl Service<Call, Response = Reply, Error = Box<Rejected>, Future: Send> + Clone + Send + Sync + 'static + use<> {
+    ServiceBuilder::new()
+        .layer(degrade::DegradeLayer(gateway.clone()))
         .layer(token_rate::TokenRateLayer)
         .layer(spend::SpendLayer(gateway.clone()))
         .layer(admit::AdmitLayer(gateway.clone()))
         .layer(retry::RetryLayer(gateway.clone()))
-        .layer(concurrency::ConcurrencyLayer(gateway.clone()));
-    BoxCloneSyncService::new(layers.service(forward::Forward::new(gateway.clone())))
+        .layer(concurrency::ConcurrencyLayer(gateway.clone()))
+        .service(forward::Forward::new(gateway.clone()))
+}
+
+/// The way of a look at a ticket: known who asks, and nothing counted.
+#[must_use]
+pub fn build_status(gateway: &Arc<Gateway>) -> Stack {
+    let layers =
+        ServiceBuilder::new().layer(observe::ObserveLayer).layer(authenticate::AuthenticateLayer).layer(identify::IdentifyLayer);
+    BoxCloneSyncService::new(layers.service(poll::Status::new(gateway.clone())))
 }

@@ -71,7 +71,8 @@ where
     }
 }
 
-fn answer(record: &Record, rejected: &Rejected) -> Reply {
+/// A rejection as the answer to this request.
+pub fn answer(record: &Record, rejected: &Rejected) -> Reply {
     record.note(|facts| {
         facts.cause = Some(rejected.rejection.cause());
         facts.refused_by = refused_by(&rejected.rejection);

@@ -1,11 +1,14 @@
 //! From a path to the API it speaks. Exact paths only: what is not listed is 404 and nothing is forwarded.
 
 use super::call::Arrived;
-use super::{Gateway, Stack};
+use super::{Gateway, Stack, levels};
+use crate::config::policy::Auth;
 use crate::domain::RequestId;
+use crate::repeats::jobs::Jobs;
 use crate::reply::{self, Rejection};
 use crate::store::outage::Status;
 use crate::telemetry::Record;
+use crate::telemetry::metrics::{JobLabels, Name, PoolLabels};
 use crate::telemetry::outage::OutageMetrics;
 use crate::wire::{Api, Dialect};
 use axum::Router;
@@ -15,6 +18,7 @@ use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,6 +33,8 @@ pub struct Peer(pub SocketAddr);
 pub struct Routes {
     gateway: Arc<Gateway>,
     stack: Stack,
+    desk: Stack,
+    status: Stack,
     draining: Arc<AtomicBool>,
 }
 
@@ -42,8 +48,8 @@ impl Routes {
     /// The routes of a gateway.
     #[must_use]
     pub fn new(gateway: Arc<Gateway>) -> Self {
-        let stack = super::build(&gateway);
-        Self { gateway, stack, draining: Arc::default() }
+        let (stack, desk, status) = (super::build(&gateway), super::desk_stack(&gateway), super::build_status(&gateway));
+        Self { gateway, stack, desk, status, draining: Arc::default() }
     }
 
     /// From now on readiness says no: the gateway is going away.
@@ -62,6 +68,9 @@ impl Routes {
             .route("/v1/messages/count_tokens", api(Api::CountTokens))
             .route("/v1/models", get(models).fallback(only_get))
             .route("/v1/models/{*id}", get(models).fallback(only_get))
+            .route("/v1/jobs/{id}", get(jobs).delete(jobs).fallback(only_get_or_delete))
+            .route("/v1/jobs/{id}/result", get(jobs).fallback(only_get))
+            .route("/v1/triage/{id}", get(triage).fallback(only_get))
             .route("/healthz", get(healthz))
             .route("/readyz", get(readyz))
             .route("/metrics", get(metrics))
@@ -82,7 +91,12 @@ impl Routes {
             policy: self.gateway.policy.load_full(),
             record: Arc::new(Record::new(id, api, self.gateway.metrics.clone())),
         };
-        match self.stack.oneshot(arrived).await {
+        let stack = match api {
+            Api::Jobs(_) => self.desk,
+            Api::Triage(_) => self.status,
+            _ => self.stack,
+        };
+        match stack.oneshot(arrived).await {
             Ok(reply) => reply,
             Err(never) => match never {},
         }
@@ -115,6 +129,18 @@ async fn models(State(routes): State<Routes>, request: Request) -> Response {
     routes.serve(if anthropic { Api::AnthropicModels } else { Api::Models }, request).await
 }
 
+/// How an asynchronous request stands, in the format its caller most likely reads.
+async fn jobs(State(routes): State<Routes>, request: Request) -> Response {
+    let anthropic = request.headers().contains_key("anthropic-version");
+    routes.serve(Api::Jobs(if anthropic { Dialect::Anthropic } else { Dialect::OpenAi }), request).await
+}
+
+async fn triage(State(routes): State<Routes>, request: Request) -> Response {
+    let anthropic = request.headers().contains_key("anthropic-version");
+    let dialect = if anthropic { Dialect::Anthropic } else { Dialect::OpenAi };
+    routes.serve(Api::Triage(dialect), request).await
+}
+
 /// Whether a path holds segments that a URL parser resolves (`..`, also in its encoded spellings): behind the one route whose end is free
 /// they would lead to any other resource of the provider's, with the company's key.
 fn climbs(path: &str) -> bool {
@@ -137,6 +163,10 @@ async fn only_get(State(routes): State<Routes>, request: Request) -> Response {
     routes.refuse(&request, &Rejection::MethodNotAllowed { allow: "GET" })
 }
 
+async fn only_get_or_delete(State(routes): State<Routes>, request: Request) -> Response {
+    routes.refuse(&request, &Rejection::MethodNotAllowed { allow: "GET, DELETE" })
+}
+
 /// Alive: the process answers.
 async fn healthz() -> &'static str {
     "ok\n"
@@ -150,6 +180,11 @@ async fn readyz(State(routes): State<Routes>) -> Response {
     let standing = routes.gateway.ledger.standing().unwrap_or_default();
     let (status, text) = match standing.alone_until {
         _ if routes.draining.load(Ordering::Relaxed) => (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n".to_owned()),
+        _ if answers && !standing.breaker_open && standing.evicts => (
+            StatusCode::OK,
+            "ready, but the store may throw budgets away when its memory is full: set its maxmemory-policy to noeviction\n"
+                .to_owned(),
+        ),
         _ if answers && !standing.breaker_open => (StatusCode::OK, "ready\n".to_owned()),
         Some(until) => {
             let (alone, refused, waiting) = (standing.alone, standing.refused_alone, standing.waiting);
@@ -169,10 +204,36 @@ async fn readyz(State(routes): State<Routes>) -> Response {
 async fn metrics(State(routes): State<Routes>) -> Response {
     let gateway = &routes.gateway;
     gateway.metrics.unsettled.set(i64::try_from(gateway.settler.status().outstanding).unwrap_or(i64::MAX));
+    if matches!(gateway.policy.load().auth, Auth::Keys { .. })
+        && let Ok((queued, running)) = Jobs::new(gateway.documents.clone()).count().await
+    {
+        for (state, count) in [("queued", queued), ("running", running)] {
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            gateway.metrics.jobs.get_or_create(&JobLabels { state }).set(count);
+        }
+    }
+    show_levels(gateway);
     if let Some(standing) = gateway.ledger.standing() {
         show(&gateway.metrics.outage, &standing);
     }
     plain(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", gateway.metrics.render().into())
+}
+
+/// Carries how the pools stand over into the metrics; of several accounts of a pool the one that is worst off.
+fn show_levels(gateway: &Gateway) {
+    let mut worst: BTreeMap<&str, (u8, u64)> = BTreeMap::new();
+    let all = gateway.levels.all();
+    for (owner, standing, level) in &all {
+        let entry = worst.entry(levels::pool_of(owner)).or_default();
+        *entry = ((*level).max(entry.0), standing.used.max(entry.1));
+    }
+    let policy = gateway.policy.load();
+    for pool in &policy.pools {
+        let (level, used) = worst.get(&*pool.name).copied().unwrap_or_default();
+        let labels = PoolLabels { pool: Name(pool.name.clone()) };
+        gateway.metrics.levels.get_or_create(&labels).set(i64::from(level));
+        gateway.metrics.ceiling_used.get_or_create(&labels).set(i64::try_from(used).unwrap_or(i64::MAX));
+    }
 }
 
 /// Carries how the store's guard stands over into the metrics.
@@ -183,11 +244,13 @@ fn show(metrics: &OutageMetrics, standing: &Status) {
         (&metrics.refused_alone, standing.refused_alone),
         (&metrics.replayed, standing.replayed),
         (&metrics.stale, standing.stale),
+        (&metrics.repaired, standing.repaired),
     ] {
         // Counted over there, by one that only counts up.
         counter.inner().store(count, Ordering::Relaxed);
     }
     metrics.away.set(i64::from(standing.away));
+    metrics.evicts.set(i64::from(standing.evicts));
     metrics.breaker_open.set(i64::from(standing.breaker_open));
     metrics.waiting.set(i64::try_from(standing.waiting).unwrap_or(i64::MAX));
     metrics.gateways.set(i64::try_from(standing.gateways).unwrap_or(i64::MAX));

@@ -10,6 +10,7 @@ use crate::domain::Priority;
 use crate::limit::{Claim, Measure, Scope, ScopeKey};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tower::{Layer, Service};
 
 /// Claims rates for whatever it wraps.
@@ -86,28 +87,43 @@ const fn most(limit: &Limit) -> u64 {
     }
 }
 
-/// The provider's own account limits, and the part of them that the request's priority may use, counted as the provider counts.
-pub(super) fn ceiling(claims: &mut Vec<Claim>, call: &Call) {
-    let Some(pool) = &call.target.pool else { return };
-    let priority = call.who.priority;
-    // In passthrough mode every credential is an account of its own.
-    let owner: Arc<str> = match call.who.credential.account() {
+/// Where the ceiling of a call's pool is kept. In passthrough mode every credential is an account of its own.
+#[must_use]
+pub fn ceiling_owner(call: &Call) -> Option<Arc<str>> {
+    let pool = call.target.pool.as_ref()?;
+    Some(match call.who.credential.account() {
         Some(account) => format!("{}/{account}", pool.name).into(),
         None => pool.name.clone(),
-    };
-    if let Some(share) = pool.shares.get(&priority) {
+    })
+}
+
+/// The provider's own account limits, and the part of them that the request's priority may use, counted as the provider counts.
+pub(super) fn ceiling(claims: &mut Vec<Claim>, call: &Call) {
+    let (Some(pool), Some(owner)) = (&call.target.pool, ceiling_owner(call)) else { return };
+    let priority = call.who.priority;
+    let halved = call.level >= 1 && priority == Priority::Internal;
+    let share = if halved { Some(&pool.halved) } else { pool.shares.get(&priority) };
+    // From level 3 on nothing waits for the ceiling: a line would only grow.
+    let waits = call.level < 3;
+    if let Some(share) = share {
         let scope = ScopeKey { scope: Scope::Share, owner: format!("{owner}/{}", priority.as_str()).into() };
         // What is larger than the share alone may have all of it: too large for the account is for the ceiling to say.
-        claims.extend(share.iter().map(|limit| claim(&scope, limit, asked(limit, call, pool.counts).min(most(limit)))));
+        claims.extend(share.iter().map(|limit| {
+            let limit = waiting(limit, waits.then_some(limit.max_wait));
+            claim(&scope, &limit, asked(&limit, call, pool.counts).min(most(&limit)))
+        }));
     }
     let scope = ScopeKey { scope: Scope::Pool, owner };
     for limit in &pool.ceiling {
-        let mut limit = *limit;
-        if priority == Priority::Background {
-            limit.max_wait = pool.background_wait;
-        }
+        let patience = if priority == Priority::Background { pool.background_wait } else { limit.max_wait };
+        let limit = waiting(limit, waits.then_some(patience));
         claims.push(claim(&scope, &limit, asked(&limit, call, pool.counts)));
     }
+}
+
+/// The limit with another patience; `None` = it does not wait.
+fn waiting(limit: &Limit, patience: Option<Duration>) -> Limit {
+    Limit { max_wait: patience.unwrap_or(Duration::ZERO), ..*limit }
 }
 
 /// What a request asks of one of a provider's limits.

@@ -1,5 +1,6 @@
 //! Where the books are kept: one trait per concern, each with an embedded and a Redis implementation.
 
+pub mod ceilings;
 pub mod documents;
 pub mod embedded;
 pub mod leases;
@@ -11,8 +12,11 @@ pub mod settler;
 use crate::domain::{Clock, NanoUsd, ReservationId, Timestamp};
 use crate::limit::{Admission, Decision, LimitName, ScopeKey, Settlement};
 use documents::Documents;
+use documents::embedded::EmbeddedDocuments;
 use documents::memory::MemoryDocuments;
+use embedded::{EmbeddedLedger, LostHold};
 use futures_util::future::BoxFuture;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Everything a gateway keeps.
@@ -25,6 +29,16 @@ pub struct Stores {
 }
 
 impl Stores {
+    /// Both in one directory, for a single process: the ledger's journal in it, the documents in `documents` below.
+    ///
+    /// # Errors
+    /// With the path and the reason when the directory is in use, damaged or not writable.
+    pub fn embedded(path: &Path, clock: Arc<dyn Clock>, lost_hold: LostHold) -> Result<Self, StoreError> {
+        let ledger = EmbeddedLedger::open(path, clock.clone(), lost_hold)?;
+        let documents = EmbeddedDocuments::open(path.join("documents"), clock)?;
+        Ok(Self { ledger: Arc::new(ledger), documents: Arc::new(documents) })
+    }
+
     /// This ledger, and documents that end with the process.
     #[must_use]
     pub fn in_memory_beside(ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>) -> Self {
@@ -54,6 +68,27 @@ pub trait Ledger: Send + Sync + 'static {
     /// # Errors
     /// [`StoreError`] when the store could not be asked; the batch is to be repeated.
     fn settle<'a>(&'a self, batch: &'a [Settlement], now: Option<Timestamp>) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// Puts an admission in the place of a reservation, in one atomic step: `old` is settled to its actual amounts and the claims are
+    /// decided as if that had happened before. Where they do not pass nothing changes, and the old reservation stands: its owner settles
+    /// it later, or asks again. Both are of one customer and have ids of their own; the admission claims no message, since the request
+    /// has spent one.
+    ///
+    /// Admitted, the old id has ended: settling it again books nothing, so whoever does not hear the answer may settle it as ever. Of an
+    /// old id that has ended already nothing is booked again, and the claims are decided alone.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store cannot decide. Whether the old reservation stands is not known then: it is to be settled, which does
+    /// no harm if it does not. A new hold, should it exist, ends with its lease, as after [`Ledger::admit`].
+    fn replace<'a>(
+        &'a self,
+        old: &'a Settlement,
+        admission: &'a Admission,
+        now: Option<Timestamp>,
+    ) -> BoxFuture<'a, Result<Decision, StoreError>> {
+        let _ = (old, admission, now);
+        Box::pin(std::future::ready(Err(StoreError::Failed("this ledger does not replace reservations".into()))))
+    }
 
     /// How the budgets and quotas of a scope stand in the last period seen, in the order of their names. One without anything spent or
     /// held may be left out.

@@ -3,17 +3,24 @@
 //! It moves with the request and in the end into the reply's body. Settled or dropped, on whatever path, its settlement goes to the
 //! queue in which it took a place at admission; nothing here waits or fails.
 
+mod replace;
+
+pub use replace::Replaced;
+
 use super::settler::SettlePlace;
 use crate::domain::{NanoUsd, ReservationId};
 use crate::limit::{Claim, Decision, Elastic, Line, Measure, Scope, ScopeKey, Settlement};
 
 /// All claims of one request that were admitted; the duty to settle them exactly once. Dropping it settles too: what was never
-/// attempted is given back, what was attempted is charged as held, since nothing better is known.
+/// attempted is given back, what was attempted is charged as held, since nothing better is known. After [`Reservation::replaced`] it is
+/// known what was used, until the next attempt.
 pub struct Reservation {
     settlement: Settlement,
     /// What attempts that are over claimed of the provider, and what they came to.
     earlier: Vec<Line>,
     attempted: bool,
+    /// What the attempts made so far have used, where all of them have ended.
+    used: Option<Actuals>,
     /// `None` once settled.
     place: Option<SettlePlace>,
 }
@@ -70,10 +77,12 @@ impl Reservation {
     ) -> Self {
         place.hold(id, &customer);
         let lines = Line::taken(claims, elastic, decision);
+        place.claimed(&lines);
         Self {
             settlement: Settlement { reservation: id, customer, lines },
             earlier: Vec::new(),
             attempted: false,
+            used: None,
             place: Some(place),
         }
     }
@@ -93,7 +102,11 @@ impl Reservation {
 
     /// Adds what a further decision took: the ceiling at the start time, or that of a further attempt.
     pub fn extend(&mut self, claims: &[Claim], elastic: Option<&Elastic>, decision: &Decision) {
-        self.settlement.lines.extend(Line::taken(claims, elastic, decision));
+        let lines = Line::taken(claims, elastic, decision);
+        if let Some(place) = &mut self.place {
+            place.claimed(&lines);
+        }
+        self.settlement.lines.extend(lines);
     }
 
     /// Its id.
@@ -112,12 +125,17 @@ impl Reservation {
     /// From now on a provider has seen the request: should nothing more become known, it is charged as held.
     pub const fn attempted(&mut self) {
         self.attempted = true;
+        self.used = None;
     }
 
     /// Settles to what was used.
     pub fn settle(mut self, actuals: &Actuals) {
-        let actuals = Actuals { attempted: actuals.attempted || self.attempted, ..*actuals };
+        let actuals = self.so_far(actuals);
         self.end(|claim| actuals.of(claim));
+    }
+
+    const fn so_far(&self, actuals: &Actuals) -> Actuals {
+        Actuals { attempted: actuals.attempted || self.attempted, ..*actuals }
     }
 
     fn end(&mut self, actual: impl Fn(&Claim) -> u64) {
@@ -142,10 +160,10 @@ impl std::fmt::Debug for Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        if self.attempted {
-            self.end(|claim| claim.amount);
-        } else {
-            self.end(|claim| Actuals::default().of(claim));
+        match self.used {
+            Some(used) => self.end(|claim| used.of(claim)),
+            None if self.attempted => self.end(|claim| claim.amount),
+            None => self.end(|claim| Actuals::default().of(claim)),
         }
     }
 }

@@ -4,10 +4,11 @@
 //! because places are. Settlements go to the ledger in the order in which they ended, many at once; when the ledger fails they are kept
 //! and repeated, which is safe because a settlement is an upsert.
 
+use super::ceilings::Ceilings;
 use super::leases::{Held, Running};
 use super::{Ledger, StoreError};
-use crate::domain::ReservationId;
-use crate::limit::{ScopeKey, Settlement};
+use crate::domain::{ReservationId, Timestamp};
+use crate::limit::{Line, ScopeKey, Settlement};
 use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ pub struct Settler {
     queue: mpsc::Sender<Queued>,
     counters: Arc<Counters>,
     running: Arc<Running>,
+    ceilings: Option<Arc<Ceilings>>,
 }
 
 /// A place in the queue. Dropped unused it is given back.
@@ -36,6 +38,9 @@ pub struct SettlePlace {
     outstanding: Outstanding,
     running: Arc<Running>,
     held: Option<Held>,
+    ceilings: Option<Arc<Ceilings>>,
+    /// When the ceilings were told of the claims.
+    claimed: Timestamp,
 }
 
 /// What the queue has done so far.
@@ -83,7 +88,13 @@ impl Settler {
         let counters =
             Arc::new(Counters { outstanding: watch::Sender::new(0), settled: AtomicU64::new(0), retries: AtomicU64::new(0) });
         tokio::spawn(run(ledger, settlements, Arc::clone(&counters)));
-        Self { queue, counters, running: Arc::default() }
+        Self { queue, counters, running: Arc::default(), ceilings: None }
+    }
+
+    /// Tells these of everything that is claimed and settled.
+    #[must_use]
+    pub fn telling(self, ceilings: Arc<Ceilings>) -> Self {
+        Self { ceilings: Some(ceilings), ..self }
     }
 
     /// Takes a place, waiting for one if need be.
@@ -110,6 +121,8 @@ impl Settler {
             outstanding: Outstanding(Arc::clone(&self.counters)),
             running: Arc::clone(&self.running),
             held: None,
+            ceilings: self.ceilings.clone(),
+            claimed: Timestamp::default(),
         }
     }
 
@@ -147,9 +160,19 @@ impl SettlePlace {
         self.held = Some(self.running.hold(reservation, customer));
     }
 
+    /// Says what was admitted for it.
+    pub fn claimed(&mut self, lines: &[Line]) {
+        if let Some(ceilings) = &self.ceilings {
+            self.claimed = ceilings.claimed(lines);
+        }
+    }
+
     /// Hands a settlement over. Never waits.
     pub fn settle(self, settlement: Settlement) {
-        let Self { place, outstanding, held, running: _ } = self;
+        let Self { place, outstanding, held, running: _, ceilings, claimed } = self;
+        if let Some(ceilings) = ceilings {
+            ceilings.settled(claimed, &settlement.lines);
+        }
         place.send(Queued { settlement, outstanding, held });
     }
 }

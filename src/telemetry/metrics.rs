@@ -1,6 +1,7 @@
 //! `/metrics`: counters and histograms with bounded labels. Never a customer id; a model only when it has a price.
 
 use super::outage::OutageMetrics;
+use super::triage::TriageMetrics;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
@@ -19,6 +20,8 @@ pub struct Metrics {
     pub requests: Family<RequestLabels, Counter>,
     /// Refusals by limit and scope.
     pub refusals: Family<RefusalLabels, Counter>,
+    /// Answers for which something was given up.
+    pub degraded: Family<DegradedLabels, Counter>,
     /// Tokens by model and direction.
     pub tokens: Family<TokenLabels, Counter>,
     /// What was booked, by model, in nano-dollars.
@@ -49,6 +52,18 @@ pub struct Metrics {
     pub unsettled: Gauge,
     /// The store's outages.
     pub outage: OutageMetrics,
+    /// Requests with an idempotency key, by what came of the key.
+    pub repeats: Family<RepeatLabels, Counter>,
+    /// Asynchronous requests in the store, by state; set when the metrics are read.
+    pub jobs: Family<JobLabels, Gauge>,
+    /// Asynchronous requests that ended here, by state.
+    pub jobs_ended: Family<JobLabels, Counter>,
+    /// The triage queue, and webhooks.
+    pub triage: TriageMetrics,
+    /// How much is given up, by pool.
+    pub levels: Family<PoolLabels, Gauge>,
+    /// Use of the ceiling in the trailing minute, by pool, thousandths.
+    pub ceiling_used: Family<PoolLabels, Gauge>,
     /// Provider count over our estimate, per model, in thousandths.
     pub factor: Family<ModelLabels, Gauge>,
 }
@@ -77,6 +92,8 @@ labels! {
     RequestLabels { api: &'static str, status: u16, cause: &'static str }
     /// Labels of [`Metrics::refusals`].
     RefusalLabels { scope: &'static str, limit: &'static str }
+    /// Labels of [`Metrics::degraded`].
+    DegradedLabels { kind: &'static str, cause: &'static str }
     /// Labels of [`Metrics::tokens`].
     TokenLabels { model: Name, kind: &'static str }
     /// One model.
@@ -91,10 +108,16 @@ labels! {
     UpstreamNameLabels { upstream: Name }
     /// Labels of [`Metrics::anomalies`].
     AnomalyLabels { kind: &'static str }
+    /// One pool.
+    PoolLabels { pool: Name }
     /// One route.
     ApiLabels { api: &'static str }
     /// Labels of [`Metrics::store_calls`].
     StoreLabels { operation: &'static str, result: &'static str }
+    /// Labels of [`Metrics::repeats`].
+    RepeatLabels { outcome: &'static str }
+    /// Labels of [`Metrics::jobs`].
+    JobLabels { state: &'static str }
 }
 
 fn seconds() -> Histogram {
@@ -107,6 +130,7 @@ impl Default for Metrics {
             registry: Registry::with_prefix("tollgate"),
             requests: Family::default(),
             refusals: Family::default(),
+            degraded: Family::default(),
             tokens: Family::default(),
             spent: Family::default(),
             upstream: Family::default(),
@@ -121,12 +145,19 @@ impl Default for Metrics {
             in_flight: Gauge::default(),
             queued: Gauge::default(),
             unsettled: Gauge::default(),
+            levels: Family::default(),
+            ceiling_used: Family::default(),
             outage: OutageMetrics::default(),
+            repeats: Family::default(),
+            jobs: Family::default(),
+            jobs_ended: Family::default(),
+            triage: TriageMetrics::default(),
             factor: Family::default(),
         };
         let r = &mut metrics.registry;
         r.register("requests", "Requests by route, status and cause of refusal", metrics.requests.clone());
         r.register("refusals", "Refusals by limit and scope", metrics.refusals.clone());
+        r.register("degraded", "Answers for which something was given up, by kind and cause", metrics.degraded.clone());
         r.register("tokens", "Tokens booked, by model and kind", metrics.tokens.clone());
         r.register("spent_nano_usd", "Nano-dollars booked, by model", metrics.spent.clone());
         r.register("upstream_calls", "Calls to providers by result", metrics.upstream.clone());
@@ -141,8 +172,18 @@ impl Default for Metrics {
         r.register("in_flight", "Requests being served", metrics.in_flight.clone());
         r.register("queued", "Requests waiting for a slot", metrics.queued.clone());
         r.register("unsettled", "Reservations not yet settled in the store", metrics.unsettled.clone());
+        r.register("repeats", "Requests with an idempotency key, by what came of it", metrics.repeats.clone());
+        r.register("jobs", "Asynchronous requests in the store, by state", metrics.jobs.clone());
+        r.register("jobs_ended", "Asynchronous requests that ended, by state", metrics.jobs_ended.clone());
         r.register("estimate_factor_permille", "Learned factor of the token estimate, by model", metrics.factor.clone());
+        r.register("level", "How much is given up, 0 to 3, by pool", metrics.levels.clone());
+        r.register(
+            "ceiling_used_permille",
+            "Use of the ceiling in the trailing minute, all gateways, by pool",
+            metrics.ceiling_used.clone(),
+        );
         metrics.outage.register(r);
+        metrics.triage.register(r);
         metrics
     }
 }

@@ -4,8 +4,9 @@
 //! has left. So the line always tells what was booked.
 
 use super::Metrics;
-use super::metrics::{ApiLabels, ModelLabels, Name, RefusalLabels, RequestLabels, TokenLabels};
+use super::metrics::{ApiLabels, DegradedLabels, ModelLabels, Name, RefusalLabels, RequestLabels, TokenLabels};
 use crate::config::policy::Plan;
+use crate::degrade::Degraded;
 use crate::domain::{CustomerId, NanoUsd, Priority, RequestId, UserId};
 use crate::wire::{Api, Usage};
 use parking_lot::Mutex;
@@ -62,6 +63,8 @@ pub struct Facts {
     pub model: Option<Arc<str>>,
     /// Whether the model has a price, so that its name may be a metric label.
     pub model_is_known: bool,
+    /// The fallback, where it was asked instead.
+    pub fallback_model: Option<Arc<str>>,
     pub served_model: Option<String>,
     pub stream: bool,
     pub estimated_input: u64,
@@ -70,6 +73,12 @@ pub struct Facts {
     /// Whether the usage is our own count.
     pub usage_estimated: bool,
     pub cost: NanoUsd,
+    /// What was given up for the answer.
+    pub degraded: Vec<Degraded>,
+    /// How much was being given up in the model's pool, 0 to 3; `None` for a model in no pool.
+    pub pool_level: Option<u8>,
+    /// The ticket under which a person takes over.
+    pub ticket: Option<Box<str>>,
     /// Low-cardinality cause of a refusal or failure.
     pub cause: Option<&'static str>,
     /// The limit that refused: scope and name.
@@ -81,6 +90,10 @@ pub struct Facts {
     pub waited: Duration,
     pub first_byte: Option<Duration>,
     pub ending: Ending,
+    /// What came of the idempotency key.
+    pub repeat: Option<&'static str>,
+    /// The asynchronous request this is a run of.
+    pub job: Option<Box<str>>,
 }
 
 impl Record {
@@ -130,12 +143,17 @@ impl Drop for Record {
             priority = facts.priority.as_str(),
             class = facts.class.as_deref(),
             model = facts.model.as_deref(),
+            fallback_model = facts.fallback_model.as_deref(),
             served_model = facts.served_model.as_deref(),
             stream = facts.stream,
             status = facts.status,
             cause = facts.cause,
             refused_scope = facts.refused_by.map(|(scope, _)| scope),
             refused_limit = facts.refused_by.map(|(_, limit)| limit),
+            degraded = words(&facts.degraded, Degraded::kind).as_deref(),
+            degraded_cause = words(&facts.degraded, Degraded::cause).as_deref(),
+            pool_level = facts.pool_level,
+            ticket = facts.ticket.as_deref(),
             estimated_input_tokens = facts.estimated_input,
             output_cap = facts.output_cap,
             input_tokens = usage.map(Usage::input),
@@ -150,6 +168,8 @@ impl Drop for Record {
             first_byte_us = facts.first_byte.map(micros),
             duration_us = micros(took),
             ending = facts.ending.as_str(),
+            repeat = facts.repeat,
+            job = facts.job.as_deref(),
         );
     }
 }
@@ -165,8 +185,11 @@ fn count(api: Api, facts: &Facts, took: Duration, metrics: &Metrics) {
     if let Some((scope, limit)) = facts.refused_by {
         metrics.refusals.get_or_create(&RefusalLabels { scope, limit }).inc();
     }
+    for degraded in &facts.degraded {
+        metrics.degraded.get_or_create(&DegradedLabels { kind: degraded.kind(), cause: degraded.cause() }).inc();
+    }
     let Some(usage) = &facts.usage else { return };
-    let known = facts.model.as_ref().filter(|_| facts.model_is_known);
+    let known = facts.fallback_model.as_ref().or(facts.model.as_ref()).filter(|_| facts.model_is_known);
     let model = Name(known.cloned().unwrap_or_else(|| "other".into()));
     for (kind, tokens) in [("input", usage.input()), ("cached_input", usage.cache_read), ("output", usage.total_output())] {
         metrics.tokens.get_or_create(&TokenLabels { model: model.clone(), kind }).inc_by(tokens);
@@ -175,6 +198,12 @@ fn count(api: Api, facts: &Facts, took: Duration, metrics: &Metrics) {
     if facts.usage_estimated {
         metrics.estimated.get_or_create(&ModelLabels { model }).inc();
     }
+}
+
+/// One word for each thing given up, comma between them; `None` for nothing.
+fn words(degraded: &[Degraded], word: impl Fn(Degraded) -> &'static str) -> Option<String> {
+    let words: Vec<_> = degraded.iter().map(|degraded| word(*degraded)).collect();
+    (!words.is_empty()).then(|| words.join(","))
 }
 
 fn micros(duration: Duration) -> u64 {

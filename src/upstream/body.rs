@@ -126,13 +126,6 @@ enum Phase {
     Broken,
 }
 
-impl<O: OnEnd> MeteredBody<O> {
-    /// Wraps a reply body. `on_end` is told exactly once: at the end, at a failure, or when the client leaves.
-    pub fn new(upstream: reqwest::Body, meter: Meter, treatment: Treatment, on_end: O) -> Self {
-        Self::hold(upstream, meter, treatment, on_end).released()
-    }
-}
-
 impl<O: OnEnd> Body for MeteredBody<O> {
     type Data = Bytes;
     type Error = std::io::Error;

@@ -19,6 +19,10 @@ pub enum Api {
     Models,
     /// The same paths called with an `anthropic-version` header
     AnthropicModels,
+    /// `GET` and `DELETE /v1/jobs/{id}`: the gateway's own, answered in the caller's format and never forwarded
+    Jobs(Dialect),
+    /// `GET /v1/triage/{id}`: the gateway's own, refused in the caller's format and never forwarded
+    Triage(Dialect),
 }
 
 /// Whose formats (errors, streams, headers) a route or an upstream speaks.
@@ -38,6 +42,8 @@ impl Api {
         match self {
             Self::Chat | Self::Responses | Self::Completions | Self::Embeddings | Self::Models => Dialect::OpenAi,
             Self::Messages | Self::CountTokens | Self::AnthropicModels => Dialect::Anthropic,
+            Self::Jobs(dialect) => dialect,
+            Self::Triage(dialect) => dialect,
         }
     }
 
@@ -53,19 +59,21 @@ impl Api {
             Self::CountTokens => "count_tokens",
             Self::Models => "models",
             Self::AnthropicModels => "anthropic_models",
+            Self::Jobs(_) => "jobs",
+            Self::Triage(_) => "triage",
         }
     }
 
     /// Whether a request costs a message and a request, but no tokens and no money.
     #[must_use]
     pub const fn is_free(self) -> bool {
-        matches!(self, Self::CountTokens | Self::Models | Self::AnthropicModels)
+        matches!(self, Self::CountTokens | Self::Models | Self::AnthropicModels | Self::Jobs(_) | Self::Triage(_))
     }
 
     /// Whether the route takes a JSON body.
     #[must_use]
     pub const fn has_body(self) -> bool {
-        !matches!(self, Self::Models | Self::AnthropicModels)
+        !matches!(self, Self::Models | Self::AnthropicModels | Self::Jobs(_) | Self::Triage(_))
     }
 
     /// Whether the model produces output tokens.

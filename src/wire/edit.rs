@@ -3,16 +3,22 @@
 //! Prompt caches, signatures and reviewers see the bytes: order, spelling of numbers, escapes and white space of everything else stay as the
 //! client sent them. A field that is there is overwritten in place; one that is not is put first in its object.
 
+mod system;
+
 use super::Api;
 use super::request::Request;
 use bytes::Bytes;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// What the gateway changes before a body goes on. A field that already has the wanted value keeps its bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edits {
     /// The model, where another one is to answer.
     pub model: Option<String>,
+    /// The system prompt, in place of the request's own: the field of the API (`instructions`, `system`), and the system or developer
+    /// messages that a conversation begins with. Later ones stay: they belong to the conversation. Completions and embeddings have none.
+    pub system: Option<Arc<str>>,
     /// The output cap, tokens per choice. Written into the field that the request uses (chat: both, where it uses both), otherwise into
     /// `max_completion_tokens`, `max_output_tokens` (Responses) or `max_tokens` (Completions, Messages). Embeddings have none.
     pub output_cap: Option<u64>,
@@ -22,6 +28,17 @@ pub struct Edits {
     /// Who the provider is told the user is, where the request does not say itself: `safety_identifier` (Chat, Responses), `user`
     /// (Completions, Embeddings) or `metadata.user_id` (Messages).
     pub user_id: Option<String>,
+    /// Further changes, found in the same body. Their places never overlap those of the fields above.
+    pub changes: Vec<Change>,
+}
+
+/// A piece of a body and what stands there instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The bytes that go; empty = something is put before this offset.
+    pub at: Range<usize>,
+    /// What comes.
+    pub json: String,
 }
 
 /// Where the fields stand that may be changed, as byte offsets.
@@ -41,6 +58,8 @@ pub(super) struct Places {
     pub usage: Nested,
     /// `metadata.user_id`
     pub metadata: Nested,
+    /// The value of `instructions` (Responses) or `system` (Messages), also where it is `null`.
+    pub system: Option<Range<usize>>,
     /// The API's own field for the user, other than in `metadata`.
     pub user: Option<Range<usize>>,
 }
@@ -82,12 +101,15 @@ impl Request {
     /// If `body` is not the body that this request was parsed from.
     #[must_use]
     pub fn apply(&self, body: &Bytes, edits: &Edits) -> Bytes {
-        let Edits { model, output_cap, include_usage, user_id } = edits;
+        let Edits { model, system, output_cap, include_usage, user_id, changes } = edits;
         let places = &self.places;
         assert_eq!(body.len(), places.length, "a request is applied to its own body");
         let mut patch = Patch { inside: places.inside, changes: Vec::new() };
         if let Some(model) = model.as_ref().filter(|model| **model != self.model) {
             patch.replace(&places.model, quoted(model));
+        }
+        if let Some(prompt) = system {
+            self.write_system(&mut patch, body, prompt);
         }
         if let Some(cap) = *output_cap {
             self.write_cap(&mut patch, cap);
@@ -99,6 +121,9 @@ impl Request {
         if let Some(user) = user_id {
             self.write_user(&mut patch, user);
         }
+        for change in changes {
+            patch.replace(&change.at, change.json.clone());
+        }
         patch.apply(body, places.start)
     }
 
@@ -107,7 +132,7 @@ impl Request {
             Api::Chat => "max_completion_tokens",
             Api::Responses => "max_output_tokens",
             Api::Completions | Api::Messages => "max_tokens",
-            Api::Embeddings | Api::CountTokens | Api::Models | Api::AnthropicModels => return,
+            Api::Embeddings | Api::CountTokens | Api::Models | Api::AnthropicModels | Api::Jobs(_) | Api::Triage(_) => return,
         };
         let caps = &self.places.caps;
         if caps.iter().any(|field| field.asked.is_some()) {
@@ -131,7 +156,7 @@ impl Request {
                 }
                 return;
             }
-            Api::CountTokens | Api::Models | Api::AnthropicModels => return,
+            Api::CountTokens | Api::Models | Api::AnthropicModels | Api::Jobs(_) | Api::Triage(_) => return,
         };
         if given.is_none() {
             patch.set(self.places.user.as_ref(), field, quoted(user));

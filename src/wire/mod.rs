@@ -8,6 +8,7 @@ pub mod meter;
 pub(crate) mod pick;
 pub mod request;
 pub mod retry_after;
+pub mod shorten;
 pub mod sse;
 pub mod usage;
 

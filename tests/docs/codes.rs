@@ -29,6 +29,7 @@ fn rejections() -> Vec<Rejection> {
         },
         Rejection::Concurrent { limit: 4, in_flight: 4 },
         Rejection::Overloaded { retry_in: 1 },
+        Rejection::BackgroundPaused { retry_in: 1 },
         Rejection::LimitsUnavailable,
         Rejection::InvalidCustomerId(IdError::Email),
         Rejection::ConflictingCustomerIds,
@@ -47,12 +48,20 @@ fn rejections() -> Vec<Rejection> {
         Rejection::UnsupportedEncoding,
         Rejection::UnsupportedMediaType,
         Rejection::NotFound { path: "/".into() },
+        Rejection::TicketNotFound,
+        Rejection::TriageUnavailable,
         Rejection::MethodNotAllowed { allow: "GET" },
         Rejection::ModelNotPriced { model: "m".into() },
         Rejection::ModelNotAllowed { model: "m".into() },
         Rejection::ServiceTierNotPriced { tier: "t".into() },
         Rejection::BackgroundNotSupported,
         Rejection::UnboundedFeature { param: "p".into() },
+        Rejection::IdempotencyInProgress,
+        Rejection::IdempotencyKeyReused,
+        Rejection::ReplyNotKept { max: 1 },
+        Rejection::JobNotFound,
+        Rejection::JobExpired,
+        Rejection::TooManyJobs { limit: 1 },
         Rejection::Upstream(UpstreamFault::Connect),
         Rejection::Upstream(UpstreamFault::Timeout),
         Rejection::Upstream(UpstreamFault::Broken),
@@ -72,6 +81,7 @@ fn listed(rejection: &Rejection) {
         | Rejection::OutputFloor { .. }
         | Rejection::Concurrent { .. }
         | Rejection::Overloaded { .. }
+        | Rejection::BackgroundPaused { .. }
         | Rejection::LimitsUnavailable
         | Rejection::InvalidCustomerId(_)
         | Rejection::ConflictingCustomerIds
@@ -83,12 +93,20 @@ fn listed(rejection: &Rejection) {
         | Rejection::UnsupportedEncoding
         | Rejection::UnsupportedMediaType
         | Rejection::NotFound { .. }
+        | Rejection::TicketNotFound
+        | Rejection::TriageUnavailable
         | Rejection::MethodNotAllowed { .. }
         | Rejection::ModelNotPriced { .. }
         | Rejection::ModelNotAllowed { .. }
         | Rejection::ServiceTierNotPriced { .. }
         | Rejection::BackgroundNotSupported
         | Rejection::UnboundedFeature { .. }
+        | Rejection::IdempotencyInProgress
+        | Rejection::IdempotencyKeyReused
+        | Rejection::ReplyNotKept { .. }
+        | Rejection::JobNotFound
+        | Rejection::JobExpired
+        | Rejection::TooManyJobs { .. }
         | Rejection::Internal => {}
     }
 }
@@ -108,7 +126,7 @@ fn the_tables_of_errors_name_every_code_with_its_status() {
     right.extend(rejections().iter().map(|rejection| (rejection.cause().to_owned(), rejection.status().as_u16())));
 
     let (errors, mut documented) = (document("docs/errors.md"), BTreeMap::new());
-    for heading in ["Limits", "Who calls", "What is asked", "The provider, and us"] {
+    for heading in ["Limits", "Who calls", "What is asked", "Repeats and jobs", "The provider, and us"] {
         for row in rows(&errors, heading).iter().filter(|row| row[0].parse::<u16>().is_ok()) {
             for code in code(&row[1]) {
                 let again = documented.insert(code.clone(), row[0].parse::<u16>().expect("a status"));

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use tollgate::telemetry::Metrics;
 use tollgate::telemetry::metrics::{
-    AnomalyLabels, ApiLabels, ModelLabels, Name, ReasonLabels, RefusalLabels, RequestLabels, RetryLabels, StoreLabels,
-    TokenLabels, UpstreamLabels, UpstreamNameLabels,
+    AnomalyLabels, ApiLabels, JobLabels, ModelLabels, Name, ReasonLabels, RefusalLabels, RepeatLabels, RequestLabels,
+    RetryLabels, StoreLabels, TokenLabels, UpstreamLabels, UpstreamNameLabels,
 };
 
 fn set<T: Into<String>>(items: impl IntoIterator<Item = T>) -> BTreeSet<String> {
@@ -33,9 +33,16 @@ async fn the_routes_and_headers_of_the_readme_are_those_of_a_running_gateway() {
             routes += 1;
         }
     }
-    assert_eq!(routes, 11);
+    assert_eq!(routes, 13);
 
-    let ours = [tollgate::reply::REQUEST_ID, tollgate::reply::REFUSED_BY, tollgate::reply::OUTPUT_CAP, tollgate::reply::NOTICE];
+    let ours = [
+        tollgate::reply::REQUEST_ID,
+        tollgate::reply::REFUSED_BY,
+        tollgate::reply::OUTPUT_CAP,
+        tollgate::reply::NOTICE,
+        tollgate::reply::REPLAYED,
+        tollgate::reply::ORIGINAL_REQUEST_ID,
+    ];
     let documented = rows.iter().flat_map(|row| code(&row[0])).filter(|name| name.starts_with("x-tollgate-"));
     assert_eq!(documented.collect::<BTreeSet<_>>(), set(ours.iter().map(http::HeaderName::as_str)));
 
@@ -103,6 +110,9 @@ fn every_metric_is_explained_with_its_kind_and_labels() {
     metrics.duration.get_or_create(&ApiLabels { api: "chat" }).observe(1.0);
     metrics.first_byte.get_or_create(&ApiLabels { api: "chat" }).observe(1.0);
     metrics.store_calls.get_or_create(&StoreLabels { operation: "admit", result: "ok" }).inc();
+    metrics.repeats.get_or_create(&RepeatLabels { outcome: "first" }).inc();
+    metrics.jobs.get_or_create(&JobLabels { state: "queued" }).set(1);
+    metrics.jobs_ended.get_or_create(&JobLabels { state: "done" }).inc();
     metrics.factor.get_or_create(&ModelLabels { model: model() }).set(1);
 
     let text = metrics.render();

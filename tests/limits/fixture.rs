@@ -132,6 +132,15 @@ impl Ledger for Dictated {
         self.inner.settle(batch, Some(self.clock.now()))
     }
 
+    fn replace<'a>(
+        &'a self,
+        old: &'a Settlement,
+        admission: &'a Admission,
+        _: Option<Timestamp>,
+    ) -> BoxFuture<'a, Result<Decision, StoreError>> {
+        self.inner.replace(old, admission, Some(self.clock.now()))
+    }
+
     fn read<'a>(&'a self, scope: &'a ScopeKey) -> BoxFuture<'a, Result<Vec<Balance>, StoreError>> {
         self.inner.read(scope)
     }

@@ -172,13 +172,15 @@ fn fit(state: &State, shape: Shape, now: Timestamp, amount: u64) -> Outcome {
         wait => Outcome::Refused(wait - max_wait),
     };
     match (state, shape) {
-        (State::Bucket { level, .. }, Shape::Bucket { capacity, per_minute, headroom, max_wait, .. }) => {
+        (State::Bucket { level, at, .. }, Shape::Bucket { capacity, per_minute, headroom, max_wait, .. }) => {
+            // Filled up to a time that a reading may lag behind.
+            let ahead = if *level < i128::from(amount) * PART { at.saturating_sub(now.micros()) } else { 0 };
             let missing = i128::from(amount) * PART - level;
             let gain = i128::from(per_minute) * i128::from(headroom);
             if amount > capacity || (missing > 0 && gain == 0) {
                 return Outcome::Never;
             }
-            after(u64::try_from((missing.max(0) + gain - 1) / gain).expect("not negative"), max_wait)
+            after(ahead + u64::try_from((missing.max(0) + gain - 1) / gain).expect("not negative"), max_wait)
         }
         (State::Window(slots), Shape::Window { limit, max_wait }) => {
             if amount > limit {

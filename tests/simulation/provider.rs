@@ -21,8 +21,7 @@ pub struct Mirror {
     most_pending: u64,
     /// Whether something was given back unused, or was late.
     late: bool,
-    /// Microseconds by which a jittering clock may start calls early: once because it lagged when the bucket was last counted, once
-    /// because it lagged when the start was promised.
+    /// Microseconds by which a jittering clock may start calls early, because it lagged when the bucket was last counted.
     early: u64,
 }
 
@@ -32,7 +31,7 @@ impl Mirror {
             Shape::Bucket { capacity, .. } => i128::from(capacity) * i128::from(MINUTE),
             _ => 0,
         };
-        let early = if jitter { 2 * SECOND } else { 0 };
+        let early = if jitter { SECOND } else { 0 };
         Self { shape, level, at: 0, arrivals: VecDeque::new(), pending: 0, most_pending: 0, late: false, early }
     }
 

@@ -102,7 +102,11 @@ pub async fn time_that_runs_back_neither_earns_nor_locks_out(store: Fixture) {
     assert_eq!(store.outcome(10, rpm(5)).await, Outcome::Fits, "an hour back: served from what is there");
     assert_eq!(store.outcome(10, rpm(1)).await, Outcome::Refused(SECOND), "the stored time is repaired");
     assert_eq!(store.outcome(10 + SECOND, rpm(1)).await, Outcome::Fits);
-    assert_eq!(store.outcome(5 + SECOND, rpm(1)).await, Outcome::Refused(SECOND), "a little back earns nothing");
+    assert_eq!(
+        store.outcome(5 + SECOND, rpm(1)).await,
+        Outcome::Refused(SECOND + 5),
+        "a little back earns nothing, and the promise is as late"
+    );
     assert_eq!(store.outcome(10 + 2 * SECOND, rpm(1)).await, Outcome::Fits, "and nothing is earned twice");
     assert_eq!(store.outcome(10 + 2 * SECOND, rpm(1)).await, Outcome::Refused(SECOND));
     for (owner, back, outcome) in [("a", SECOND, Outcome::Refused(SECOND)), ("b", SECOND + 1, Outcome::Fits)] {

@@ -2,7 +2,7 @@
 
 use crate::fixture::*;
 use tollgate::domain::{Boundaries, Period, Timestamp, Zone};
-use tollgate::limit::{Claim, LimitName, Measure, Outcome, Scope, ScopeKey};
+use tollgate::limit::{Claim, LimitName, Line, Measure, Outcome, Scope, ScopeKey, Settlement};
 use tollgate::store::Balance;
 
 const DAY: u64 = 24 * HOUR;
@@ -126,6 +126,63 @@ pub async fn an_unknown_reservation_is_booked_once(store: Fixture) {
     store.settle(0, &held, &[500]).await;
     let balance = store.balance(&customer()).await;
     assert_eq!((balance.spent, balance.held), (650, 0));
+}
+
+pub async fn what_is_held_is_given_back_whatever_the_settlement_claims(store: Fixture) {
+    let other = store.ask(0, vec![dollars(DOLLAR, 1_000)]).await;
+    for (claimed, actual) in [(900, 30), (100, 30), (0, 30)] {
+        let before = store.balance(&customer()).await;
+        let mut asked = store.ask(0, vec![dollars(DOLLAR, 500)]).await;
+        asked.admission.claims[0].amount = claimed;
+        store.settle(0, &asked, &[actual]).await;
+        let balance = store.balance(&customer()).await;
+        assert_eq!((balance.spent, balance.held), (before.spent + actual, 1_000), "{claimed} claimed of 500 held");
+    }
+    // What it does not mention was held for nothing.
+    let asked = store.ask(0, vec![dollars(DOLLAR, 500), of(Scope::App, "shop", dollars(DOLLAR, 500))]).await;
+    let mut some = settlement(&asked, &[40, 40]);
+    some.lines.pop();
+    store.ledger.settle(&[some], Some(NOON)).await.expect("the store answers");
+    for (scope, right) in [(customer(), (130, 1_000)), (key(Scope::App, "shop"), (0, 0))] {
+        let balances = store.ledger.read(&scope).await.expect("the store answers");
+        assert_eq!(balances.iter().map(|b| (b.spent, b.held)).collect::<Vec<_>>(), [right], "{scope:?}");
+    }
+    store.settle(0, &other, &[0]).await;
+    assert_eq!(store.balance(&customer()).await.held, 0);
+}
+
+pub async fn an_unknown_hold_refunds_no_rate_that_was_never_charged(store: Fixture) {
+    let tpm = |amount| per_minute(LimitName::Tpm, 10_000, amount);
+    assert!(store.ask(0, vec![tpm(6_000)]).await.decision.admitted);
+    let settle = async |lines: &[(Claim, u64)]| {
+        let line = |(claim, actual): &(Claim, u64)| Line { claim: claim.clone(), actual: *actual, booked: NOON.secs() - 43_200 };
+        let reservation = store.admission(Vec::new()).reservation;
+        let unknown = Settlement { reservation, customer: customer(), lines: lines.iter().map(line).collect() };
+        store.ledger.settle(&[unknown], Some(NOON)).await.expect("the store answers");
+    };
+    settle(&[(dollars(DOLLAR, 500), 20), (tpm(5_000), 100)]).await;
+    assert_eq!(store.remaining(0, &tpm(0)).await, 4_000, "nothing was taken of it, and nothing comes back");
+    settle(&[(dollars(DOLLAR, 500), 20), (tpm(1_000), 1_300)]).await;
+    assert_eq!(store.remaining(0, &tpm(0)).await, 3_700, "more than it claimed was used");
+    settle(&[(tpm(1_000), 100)]).await;
+    assert_eq!(store.remaining(0, &tpm(0)).await, 4_600, "what claims no budget is never held, and settles as it says");
+}
+
+pub async fn what_is_held_after_the_end_is_given_back_and_books_nothing(store: Fixture) {
+    let tpm = |amount| per_minute(LimitName::Tpm, 10_000, amount);
+    let first = store.ask(0, vec![dollars(DOLLAR, 500), tpm(1_000)]).await;
+    store.settle(0, &first, &[70, 400]).await;
+    // An admission of the same reservation that was long on its way.
+    let mut late = store.admission(vec![dollars(DOLLAR, 300)]);
+    late.reservation = first.admission.reservation;
+    assert!(store.ask_this(SECOND, late).await.decision.admitted);
+    assert_eq!(store.balance(&customer()).await.held, 300);
+    for _ in 0..2 {
+        store.settle(SECOND, &first, &[70, 400]).await;
+        let balance = store.balance(&customer()).await;
+        assert_eq!((balance.spent, balance.held), (70, 0), "booked once, and nothing held");
+    }
+    assert_eq!(store.remaining(0, &tpm(0)).await, 9_600);
 }
 
 pub async fn a_reservation_belongs_to_the_period_of_its_admission(store: Fixture) {

@@ -2,7 +2,7 @@
 //!
 //! A history is a plan (a rule for every limit) and steps: time that goes on, jumps over periods or runs back; admissions by the plan's
 //! rules or by others (a changed limit, another kind of limit); settlements over and under what was claimed, repeated, of unknown
-//! reservations, with wrong periods. The only thing left out is a settlement repeated after more than the hour a store remembers.
+//! reservations, with wrong periods, that claim more than was held or leave it out; other claims in the place of a reservation in flight or ended. The only thing left out is a settlement repeated after more than the hour a store remembers.
 
 use crate::fixture::*;
 use crate::reference::Reference;
@@ -51,6 +51,12 @@ enum Step {
         which: Index,
         percent: Vec<u64>,
         twice: bool,
+    },
+    Replace {
+        which: Index,
+        percent: Vec<u64>,
+        asks: Vec<Ask>,
+        elastic: Option<Elastic>,
     },
     Unknown {
         asks: Vec<Ask>,
@@ -120,6 +126,8 @@ fn step() -> impl Strategy<Value = Step> {
         8 => (asks(), elastic, prop::bool::weighted(0.1)).prop_map(|(asks, elastic, again)| Step::Admit { asks, elastic, again }),
         5 => (any::<Index>(), vec(percent(), 12), prop::bool::weighted(0.2))
             .prop_map(|(which, percent, twice)| Step::Settle { which, percent, twice }),
+        3 => (any::<Index>(), vec(percent(), 12), asks(), prop_oneof![2 => Just(None), 1 => self::elastic()])
+            .prop_map(|(which, percent, asks, elastic)| Step::Replace { which, percent, asks, elastic }),
         2 => (asks(), percent(), 0..3_u64)
             .prop_map(|(asks, percent, periods_back)| Step::Unknown { asks, percent, periods_back }),
     ]
@@ -187,7 +195,8 @@ impl History<'_> {
         let claims = asks.iter().map(|ask| self.claim(ask, elastic)).collect();
         let mut admission = Admission { customer: key(Scope::Customer, &self.owner), elastic, ..self.store.admission(claims) };
         // The ceiling at its start time, another attempt: more claims of a reservation in flight.
-        let joins = again && self.open.last().is_some_and(|(_, ended)| ended.is_none());
+        // Or one that has ended: what comes too late is held, and given back when its end is repeated.
+        let joins = again && !self.open.is_empty();
         if let Some((open, _)) = self.open.last().filter(|_| joins) {
             admission.reservation = open.reservation;
         }
@@ -207,19 +216,59 @@ impl History<'_> {
         if self.open.is_empty() {
             return Ok(());
         }
+        let now = self.now;
+        let Some((settlement, ended)) = self.ends(which, percent) else { return Ok(()) };
+        *ended = ended.or(Some(now));
+        let mut settlement = settlement.clone();
+        // Whatever it says was held, and whether it says so at all.
+        if percent[11].is_multiple_of(4) {
+            settlement.lines.iter_mut().filter(|line| line.claim.is_budget()).for_each(|line| line.claim.amount *= 2);
+        }
+        if percent[10] == 0 {
+            settlement.lines.pop();
+        }
+        for _ in 0..=u8::from(twice) {
+            self.book(settlement.clone()).await?;
+        }
+        Ok(())
+    }
+
+    /// One of the reservations, as it ends or ended before, unless that is too long ago to be repeated.
+    fn ends(&mut self, which: &Index, percent: &[u64]) -> Option<&mut (Settlement, Option<Timestamp>)> {
         let index = which.index(self.open.len());
         let (settlement, ended) = &mut self.open[index];
         let age = ended.map_or(0, |ended| self.latest.since(ended).max(ended.since(self.now)));
-        if age > HOUR {
-            return Ok(());
-        }
         for (line, percent) in settlement.lines.iter_mut().zip(percent) {
             line.actual = line.claim.amount.saturating_mul(*percent) / 100 + u64::from(*percent == 399);
         }
-        *ended = ended.or(Some(self.now));
-        let settlement = settlement.clone();
-        for _ in 0..=u8::from(twice) {
-            self.book(settlement.clone()).await?;
+        (age <= HOUR).then(|| &mut self.open[index])
+    }
+
+    async fn replace(
+        &mut self,
+        which: &Index,
+        percent: &[u64],
+        asks: &[Ask],
+        elastic: Option<Elastic>,
+    ) -> Result<(), TestCaseError> {
+        if self.open.is_empty() {
+            return Ok(());
+        }
+        let claims = asks.iter().map(|ask| self.claim(ask, elastic)).collect();
+        let admission = Admission { customer: key(Scope::Customer, &self.owner), elastic, ..self.store.admission(claims) };
+        let now = self.now;
+        let Some((old, ended)) = self.ends(which, percent) else { return Ok(()) };
+        let (old, before) = (old.clone(), *ended);
+        let decision = self.store.ledger.replace(&old, &admission, Some(now)).await.expect("the store answers");
+        prop_assert_eq!(&decision, &self.model.exchange(&old, &admission, now), "of {:?} for {:?}", admission, old);
+        self.compare_balances().await?;
+        if decision.admitted {
+            if let Some((_, ended)) = self.open.iter_mut().find(|(open, _)| open.reservation == old.reservation) {
+                *ended = before.or(Some(now));
+            }
+            self.open.push((settlement(&Asked { admission, decision }, &vec![0; asks.len()]), None));
+            // Whoever did not hear the answer settles the old one.
+            self.book(old).await?;
         }
         Ok(())
     }
@@ -277,6 +326,7 @@ impl History<'_> {
                 Step::FullSecond => self.now = Timestamp::from_secs(self.now.secs() + 1),
                 Step::Admit { asks, elastic, again } => self.admit(asks, *elastic, *again).await?,
                 Step::Settle { which, percent, twice } => self.settle(which, percent, *twice).await?,
+                Step::Replace { which, percent, asks, elastic } => self.replace(which, percent, asks, *elastic).await?,
                 Step::Unknown { asks, percent, periods_back } => self.unknown(asks, *percent, *periods_back).await?,
             }
         }

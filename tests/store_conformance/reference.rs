@@ -5,7 +5,8 @@ use futures_util::future::{BoxFuture, ready};
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use tollgate::domain::{ReservationId, Timestamp};
-use tollgate::limit::decide::{self, State, States};
+use tollgate::limit::Line;
+use tollgate::limit::decide::{self, Hold, State, States};
 use tollgate::limit::{Admission, Decision, LimitName, ScopeKey, Settlement};
 use tollgate::store::{Balance, Ledger, StoreError};
 
@@ -15,7 +16,7 @@ pub struct Reference(Mutex<Books>);
 #[derive(Default)]
 struct Books {
     states: HashMap<(ScopeKey, LimitName), State>,
-    holds: HashSet<ReservationId>,
+    holds: HashMap<ReservationId, Vec<Line>>,
     ended: HashSet<ReservationId>,
 }
 
@@ -29,23 +30,53 @@ impl States for Books {
     }
 }
 
+impl Books {
+    fn hold(&mut self, admission: &Admission, decision: &Decision) {
+        let lines = admission.lines(decision).into_iter().filter(|line| line.claim.is_budget()).collect::<Vec<_>>();
+        if decision.admitted && !lines.is_empty() {
+            self.holds.entry(admission.reservation).or_default().extend(lines);
+        }
+    }
+
+    /// Of what ended before nothing is booked again.
+    fn ending(&self, settlement: &Settlement) -> Settlement {
+        let mut ending = settlement.clone();
+        if self.ended.contains(&settlement.reservation) {
+            ending.lines.clear();
+        }
+        ending
+    }
+}
+
 impl Reference {
     pub fn decide(&self, admission: &Admission, now: Timestamp) -> Decision {
         let mut books = self.0.lock();
         let decision = decide::admit(now, admission, &mut *books);
-        if decision.admitted {
-            books.holds.insert(admission.reservation);
-        }
+        books.hold(admission, &decision);
         decision
     }
 
     pub fn book(&self, settlement: &Settlement, now: Timestamp) {
         let mut books = self.0.lock();
         let held = books.holds.remove(&settlement.reservation);
-        let first = books.ended.insert(settlement.reservation);
-        if held || first {
-            decide::settle(now, settlement, held, &mut *books);
+        let hold = held.as_ref().map_or(Hold::Unknown, |lines| Hold::Of(lines));
+        let ending = books.ending(settlement);
+        books.ended.insert(settlement.reservation);
+        decide::settle(now, &ending, hold, &mut *books);
+    }
+
+    pub fn exchange(&self, old: &Settlement, admission: &Admission, now: Timestamp) -> Decision {
+        let mut books = self.0.lock();
+        let held = books.holds.get(&old.reservation).cloned();
+        let hold = held.as_ref().map_or(Hold::Unknown, |lines| Hold::Of(lines));
+        let ending = books.ending(old);
+        let decision = decide::replace(now, &ending, hold, admission, &mut *books);
+        if decision.admitted {
+            books.holds.remove(&old.reservation);
+            books.ended.insert(old.reservation);
+            books.hold(admission, &decision);
         }
+        decision
     }
 
     pub fn balances(&self, scope: &ScopeKey) -> Vec<Balance> {
@@ -73,6 +104,15 @@ impl Ledger for Reference {
             self.book(settlement, now.expect("cases pass the time in"));
         }
         ready(Ok(())).boxed()
+    }
+
+    fn replace<'a>(
+        &'a self,
+        old: &'a Settlement,
+        admission: &'a Admission,
+        now: Option<Timestamp>,
+    ) -> BoxFuture<'a, Result<Decision, StoreError>> {
+        ready(Ok(self.exchange(old, admission, now.expect("cases pass the time in")))).boxed()
     }
 
     fn read<'a>(&'a self, scope: &'a ScopeKey) -> BoxFuture<'a, Result<Vec<Balance>, StoreError>> {

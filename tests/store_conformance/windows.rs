@@ -68,3 +68,12 @@ pub async fn a_limit_that_changes_its_kind_starts_anew(store: Fixture) {
     assert_eq!(store.remaining(0, &window(5, 0)).await, 1);
     assert_eq!(store.remaining(0, &bucket(0)).await, 5);
 }
+
+pub async fn a_clock_set_back_locks_nobody_out_and_forgets_nothing(store: Fixture) {
+    assert_eq!(store.outcome(2 * HOUR, window(10, 7)).await, Outcome::Fits);
+    assert_eq!(store.outcome(2 * HOUR - 400_000, window(10, 4)).await, Outcome::Refused(61_400_000), "a lag moves nothing");
+    assert_eq!(store.outcome(0, window(10, 4)).await, Outcome::Refused(61 * SECOND), "two hours back, a minute to wait");
+    assert_eq!(store.outcome(0, window(10, 3)).await, Outcome::Fits);
+    assert_eq!(store.outcome(60 * SECOND, window(10, 1)).await, Outcome::Refused(SECOND));
+    assert_eq!(store.outcome(61 * SECOND, window(10, 10)).await, Outcome::Fits);
+}

@@ -75,6 +75,8 @@ pub fn config_and(more: &str) -> String {
 pub struct Bed {
     /// Where the gateway listens.
     pub address: SocketAddr,
+    /// Where it listens to operators, if it does.
+    pub admin: Option<SocketAddr>,
     /// The stand-in provider behind it.
     pub provider: Arc<Provider>,
     /// The gateway itself.
@@ -123,6 +125,22 @@ impl Bed {
         clock: Arc<dyn Clock>,
         pauses: Box<dyn Pauses>,
     ) -> Self {
+        Self::start(config, provider, Stores::in_memory_beside(ledger, clock.clone()), clock, pauses).await
+    }
+
+    /// As [`Bed::clocked`], on given stores.
+    pub async fn over(config: &str, provider: Arc<Provider>, stores: Stores, clock: Arc<dyn Clock>) -> Self {
+        Self::start(config, provider, stores, clock, Box::new(RealPauses)).await
+    }
+
+    async fn start(
+        config: &str,
+        provider: Arc<Provider>,
+        stores: Stores,
+        clock: Arc<dyn Clock>,
+        pauses: Box<dyn Pauses>,
+    ) -> Self {
+        let Stores { ledger, documents } = stores;
         // Two providers for TLS are compiled into the tests; nothing here uses TLS.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let config = config.replace("{provider}", &provider.base_url());
@@ -130,10 +148,11 @@ impl Bed {
             .unwrap_or_else(|problems| panic!("the bed's configuration: {problems:#?}"));
         policy.server.listen = SocketAddr::from(([127, 0, 0, 1], 0));
         let ledger = Arc::new(Counting { inner: ledger, admits: AtomicUsize::new(0), settles: AtomicUsize::new(0) });
-        let stores = Stores::in_memory_beside(ledger.clone(), clock.clone());
+        let stores = Stores { ledger: ledger.clone(), documents };
         let gateway = Gateway::paced(policy, stores, clock, pauses).expect("a gateway");
         let server = Server::bind(gateway.clone()).await.expect("a loopback port");
         let address = server.address().expect("bound");
+        let admin = server.admin_address().expect("bound");
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = tokio::spawn(server.serve(async move { drop(stopped.await) }));
         let client = reqwest::Client::builder()
@@ -141,7 +160,7 @@ impl Bed {
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .expect("a client without TLS settings");
-        Self { address, provider, gateway, ledger, client, stop: Some(stop), serving: Some(serving) }
+        Self { address, admin, provider, gateway, ledger, client, stop: Some(stop), serving: Some(serving) }
     }
 
     /// `http://127.0.0.1:PORT` and this path.
@@ -252,6 +271,15 @@ impl Ledger for Counting {
     fn settle<'a>(&'a self, batch: &'a [Settlement], now: Option<Timestamp>) -> BoxFuture<'a, Result<(), StoreError>> {
         self.settles.fetch_add(1, Ordering::SeqCst);
         self.inner.settle(batch, now)
+    }
+
+    fn replace<'a>(
+        &'a self,
+        old: &'a Settlement,
+        admission: &'a Admission,
+        now: Option<Timestamp>,
+    ) -> BoxFuture<'a, Result<Decision, StoreError>> {
+        self.inner.replace(old, admission, now)
     }
 
     fn read<'a>(&'a self, scope: &'a ScopeKey) -> BoxFuture<'a, Result<Vec<Balance>, StoreError>> {

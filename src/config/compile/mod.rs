@@ -1,11 +1,15 @@
 //! From the file as written to the policy: defaults filled in, names looked up, numbers checked, all problems at once.
 
 mod access;
+mod desk;
+mod fallbacks;
+mod levels;
 mod limits;
 mod models;
 mod overlay;
 mod plans;
 mod pools;
+mod repeats;
 mod server;
 mod upstreams;
 
@@ -13,7 +17,7 @@ use super::choice::AuthMode;
 use super::env::Env;
 use super::file::File;
 use super::node;
-use super::policy::{Classes, Handoff, Levels, Policy, Records, Repeats, Triage, Unpriced};
+use super::policy::{Class, Classes, Handoff, Policy, Records, Unpriced};
 use super::prices;
 use super::problem::{Findings, Place, Problem, Source, Warning};
 use super::read::{Known as _, Read as _};
@@ -109,7 +113,8 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
     let pools = pools::pools(c, file, &upstreams, &shares, retry.wait_budget);
     let unpriced = file.pricing.as_ref().and_then(|pricing| pricing.unpriced).unwrap_or(Unpriced::Refuse);
     let prices = prices::table(file, &mut c.findings);
-    let models = models::models(c, file, &pools, &prices, unpriced);
+    let around = fallbacks::Around { file, pools: &pools, prices: &prices, unpriced, mode };
+    let models = models::models(c, &around);
     let gateway = file.gateway.as_ref().map_or_else(Written::default, |gateway| Written {
         messages: None,
         rpm: gateway.rpm.as_ref(),
@@ -120,7 +125,8 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
     let gateway = limits(gateway, &mut c.findings);
     let (zone, notice_percent) = server::budget(c, file);
     let concurrency = server::concurrency(c, file);
-    server::without_effect(c, file);
+    let repeats = repeats::repeats(c, file, mode);
+    let admin = desk::admin(c, file, server.listen);
     let identity = identity?;
     let customers = plans.customers(file, &identity.default_plan, identity.allow_emails, &mut c.findings);
     Some(Policy {
@@ -142,13 +148,31 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
         unpriced,
         unbounded: server::unbounded(file),
         retry,
-        classes: Classes::default(),
-        levels: Levels::default(),
-        handoff: Handoff::default(),
-        triage: Triage::default(),
+        classes: classes(file),
+        levels: levels::levels(c, file),
+        handoff: handoff(c, file),
+        triage: desk::triage(c, file),
         records: Records::default(),
-        repeats: Repeats::default(),
-        admin: None,
+        repeats,
+        admin,
         concurrency,
     })
+}
+
+/// `[classes.*]`
+fn classes(file: &File) -> Classes {
+    let classes = file.classes.iter().flat_map(|classes| &classes.0);
+    let class = |class: &super::file::Class| Class { fallback: class.fallback.unwrap_or(false) };
+    classes.map(|(name, written)| (name.value.as_str().into(), class(written))).collect()
+}
+
+/// `[handoff]`
+fn handoff(c: &mut Compiler<'_>, file: &File) -> Handoff {
+    /// The longest sentence, bytes: it is an answer, not an article.
+    const LONGEST: usize = 8 << 10;
+    let Some(message) = file.handoff.as_ref().and_then(|handoff| handoff.message.as_ref()) else { return Handoff::default() };
+    if message.value.trim().is_empty() || message.value.len() > LONGEST {
+        c.findings.problem(&message.place, format!("is {} bytes long", message.value.len()), "write a sentence or two");
+    }
+    Handoff { message: message.value.as_str().into() }
 }

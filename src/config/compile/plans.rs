@@ -44,9 +44,7 @@ impl Plans {
             written.insert(name.value.as_str().into(), merged);
         }
         let ready = written.iter().map(|(name, plan)| (Arc::clone(name), Arc::new(ready(name, plan, findings)))).collect();
-        let plans = Self { written, ready };
-        plans.warn_chains(findings);
-        plans
+        Self { written, ready }
     }
 
     /// The plan with the name that stands at `at`.
@@ -91,26 +89,6 @@ impl Plans {
             customers.insert(id.value.as_str().into(), merged);
         }
         customers
-    }
-
-    /// Steps of a chain are read and checked, and do nothing yet: that must not stay unsaid.
-    fn warn_chains(&self, findings: &mut Findings) {
-        let mut names: Vec<&str> = self.ready.iter().filter(|(_, plan)| plan.has_steps()).map(|(name, _)| &**name).collect();
-        names.sort_unstable();
-        if let Some(place) = names.first().and_then(|first| self.written.get(*first)).map(|plan| plan.place().clone()) {
-            let plans = names.join(", ");
-            findings.warn(
-                &place,
-                format!("on_spend, on_tokens and on_provider of {plans}: their steps have no effect in this version"),
-                "the plain refusal is sent, as with []",
-            );
-        }
-    }
-}
-
-impl Plan {
-    fn has_steps(&self) -> bool {
-        [&self.on_spend, &self.on_tokens, &self.on_provider].iter().any(|steps| !steps.is_empty())
     }
 }
 

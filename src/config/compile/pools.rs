@@ -68,6 +68,7 @@ pub fn pools(
             upstream: Arc::clone(upstream),
             models: models.iter().map(|pattern| pattern.value.0.clone()).collect(),
             shares: shares.iter().map(share).collect(),
+            halved: part_of(&sizes, halved(shares), wait_budget),
             ceiling: part_of(&sizes, WHOLE, wait_budget),
             counts,
             background_wait,
@@ -139,6 +140,7 @@ fn ceiling(c: &mut Compiler<'_>, pool: &file::Pool, counts: Counts, shares: &Has
         let in_every_share = |limit| {
             let size = Size { limit, ..size };
             shares.values().try_for_each(|share| size.bucket(*share).map(drop))?;
+            size.bucket(halved(shares))?;
             size.bucket(WHOLE)
         };
         if window == Window::Sliding || exact(&at.place, at.value, in_every_share, &mut c.findings).is_some() {
@@ -146,6 +148,11 @@ fn ceiling(c: &mut Compiler<'_>, pool: &file::Pool, counts: Counts, shares: &Has
         }
     }
     sizes
+}
+
+/// Half of internal work's share, millionths.
+fn halved(shares: &HashMap<Priority, u32>) -> u32 {
+    shares.get(&Priority::Internal).copied().unwrap_or(WHOLE) / 2
 }
 
 /// The limits of a ceiling for a share of it.

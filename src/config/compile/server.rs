@@ -217,24 +217,8 @@ pub fn unbounded(file: &File) -> Unbounded {
     }
 }
 
-/// What is read and checked now and used by a later version; that must not stay unsaid.
-pub fn without_effect(c: &mut Compiler<'_>, file: &File) {
-    let classes = file
-        .classes
-        .iter()
-        .flat_map(|classes| &classes.0)
-        .filter(|(_, class)| class.fallback.is_some())
-        .map(|(name, _)| &name.place);
-    let fallbacks =
-        file.models.iter().flat_map(|models| &models.0).filter_map(|(_, model)| model.fallback.as_ref()).map(|at| &at.place);
-    let handoff = file.handoff.iter().filter_map(|handoff| handoff.message.as_ref()).map(|at| &at.place);
-    for place in handoff.chain(classes).chain(fallbacks) {
-        c.findings.warn(place, "is checked but has no effect in this version", "refusals are sent as they are");
-    }
-}
-
 /// A number of things that fits this machine.
-fn count(c: &mut Compiler<'_>, at: Option<&At<u64>>, default: u64, least: u64) -> usize {
+pub(super) fn count(c: &mut Compiler<'_>, at: Option<&At<u64>>, default: u64, least: u64) -> usize {
     const MOST: u64 = 1_000_000;
     let n = at.map_or(default, |at| {
         if !(least..=MOST).contains(&at.value) {

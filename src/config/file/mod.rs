@@ -3,12 +3,14 @@
 //! `config/tollgate.toml` describes the keys for operators; the types say what each may hold.
 
 mod access;
+mod desk;
 mod limits;
 mod provider;
 
 pub use access::{Auth, ForwardId, Identity, Key};
+pub use desk::{Admin, HookUrl, Triage, Webhook};
 pub use limits::{Customer, Gateway, Messages, Plan, Quota, RateLimit, Spend, User};
-pub use provider::{Ceiling, LongContext, Model, ModelPrice, Pool, Pricing, Upstream};
+pub use provider::{Ceiling, Fallback, LongContext, Model, ModelPrice, Pool, Pricing, Upstream};
 
 use super::choice;
 use super::node::Node;
@@ -52,12 +54,20 @@ table! {
         priorities: Priorities,
         /// `[budget]`
         budget: Budget,
+        /// `[levels]`
+        levels: Levels,
         /// `[retry]`
         retry: Retry,
         /// `[concurrency]`
         concurrency: Concurrency,
         /// `[handoff]`
         handoff: Handoff,
+        /// `[repeats]`
+        repeats: Repeats,
+        /// `[triage]`
+        triage: Triage,
+        /// `[admin]`
+        admin: Admin,
     }
 
     /// `[server]`
@@ -140,6 +150,20 @@ table! {
         notice: At<u64>,
     }
 
+    /// `[levels]`
+    Levels {
+        /// Percent of the ceiling in use from which level 1, 2 and 3 hold.
+        at: At<Vec<At<u64>>>,
+        /// Points below its threshold at which a level begins to end.
+        margin: At<u64>,
+        /// For how long the use has to stay there.
+        hold: Wait,
+        /// Level 2: the output cap.
+        output_cap: At<u64>,
+        /// Level 2: what is appended to the prompt.
+        brevity: At<String>,
+    }
+
     /// `[retry]`
     Retry {
         /// Most retries.
@@ -182,5 +206,23 @@ table! {
     Handoff {
         /// What the customer reads.
         message: At<String>,
+    }
+
+    /// `[repeats]`
+    Repeats {
+        /// How long a finished reply is kept.
+        keep: Timeout,
+        /// The longest reply that is kept.
+        max_reply: Size,
+        /// The longest body of an asynchronous request.
+        max_request: At<Size>,
+        /// Asynchronous requests that may wait or run at once.
+        jobs: At<u64>,
+        /// Those of one customer.
+        jobs_per_customer: At<u64>,
+        /// Those that one gateway runs at once.
+        jobs_at_once: At<u64>,
+        /// How long one may wait.
+        job_wait: At<Timeout>,
     }
 }

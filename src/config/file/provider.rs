@@ -1,10 +1,10 @@
 //! `[upstreams]`, `[pools]`, `[models]` and `[pricing]`, as written.
 
 use super::super::choice::{OnAbort, Window};
-use super::super::node::Node;
+use super::super::node::{Node, Value};
 use super::super::policy::{Counts, Unpriced};
 use super::super::problem::{Findings, Place};
-use super::super::read::{At, Read, table};
+use super::super::read::{At, Known as _, Read, table};
 use super::super::secret::SecretSource;
 use super::super::value::{Fraction, Pattern, Timeout, Wait};
 use crate::domain::{NanoUsd, Rate};
@@ -70,13 +70,23 @@ table! {
     /// `[models."NAME"]`
     Model {
         /// The cheaper model that may answer instead.
-        fallback: At<String>,
+        fallback: Fallback,
         /// The smallest output cap worth having.
         output_floor: u64,
         /// The most it can put out.
         max_output_tokens: u64,
         /// What it costs, in place of the built-in price.
         price: ModelPrice,
+    }
+
+    /// `fallback` in full.
+    FallbackTable {
+        /// The cheaper model.
+        model: At<String>,
+        /// The system prompt it gets in place of the request's.
+        system: At<String>,
+        /// Whether it may be a model of another upstream.
+        other_provider: At<bool>,
     }
 
     /// `[models."NAME"] price`: dollars per million tokens.
@@ -135,5 +145,23 @@ table! {
         stored_context_tokens: u64,
         /// Dollars held for a request with tools that run at the provider.
         server_tools: NanoUsd,
+    }
+}
+
+/// `fallback`: a model's name, or the table.
+#[derive(Clone, Debug)]
+pub struct Fallback(pub FallbackTable);
+
+impl Read for Fallback {
+    fn read(node: &Node, place: &Place, findings: &mut Findings) -> Option<Self> {
+        if !matches!(node.value, Value::Table(_)) {
+            let model = At::read(node, place, findings)?;
+            return Some(Self(FallbackTable { model: Some(model), ..FallbackTable::empty(place.clone()) }));
+        }
+        let table = FallbackTable::read(node, place, findings)?;
+        if table.model.is_none() {
+            findings.missing(place, "model", "write the model that may answer instead");
+        }
+        Some(Self(table))
     }
 }

@@ -65,8 +65,6 @@ pub struct Levels {
     pub output_cap: u64,
     /// Level 2: what is appended to the prompt.
     pub brevity: Arc<str>,
-    /// Level 1: the part that is left of internal work's share, millionths.
-    pub internal: u32,
 }
 
 impl Default for Levels {
@@ -77,7 +75,6 @@ impl Default for Levels {
             hold: [Duration::from_secs(600); 3],
             output_cap: 512,
             brevity: "Answer in at most three sentences.".into(),
-            internal: 500_000,
         }
     }
 }
@@ -131,8 +128,8 @@ impl Default for Triage {
 /// Where news are posted to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Webhook {
-    /// The address.
-    pub url: Arc<str>,
+    /// The address; often it holds a secret.
+    pub url: Secret,
     /// The key of the signature; `None` = not signed.
     pub secret: Option<Secret>,
     /// How long one attempt may take.
@@ -161,13 +158,29 @@ pub struct Repeats {
     pub keep: Duration,
     /// The longest reply that is kept, bytes.
     pub max_reply: usize,
-    /// Asynchronous requests that may wait or run at once.
+    /// The longest body of an asynchronous request, bytes.
+    pub max_request: usize,
+    /// Asynchronous requests that may wait or run at once, all gateways together.
     pub jobs: usize,
+    /// Those of one customer.
+    pub jobs_per_customer: usize,
+    /// Those that one gateway runs at once.
+    pub jobs_at_once: usize,
+    /// How long one may wait for room before it expires.
+    pub job_wait: Duration,
 }
 
 impl Default for Repeats {
     fn default() -> Self {
-        Self { keep: Duration::from_secs(86_400), max_reply: 1 << 20, jobs: 1_000 }
+        Self {
+            keep: Duration::from_secs(86_400),
+            max_reply: 1 << 20,
+            max_request: 1 << 20,
+            jobs: 1_000,
+            jobs_per_customer: 100,
+            jobs_at_once: 4,
+            job_wait: Duration::from_secs(86_400),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What is refused, and what is only said.
 
 use super::{policy, problems, sound};
+use crate::config::policy::Fallback;
 
 #[test]
 fn a_bad_entry_is_named_with_its_line_and_what_to_do() {
@@ -31,6 +32,11 @@ fn a_bad_entry_is_named_with_its_line_and_what_to_do() {
         ("[server]\nheader_timeout = \"0s\"", "f:2: server.header_timeout: is zero"),
         ("[server]\nheader_timeout = 5", "f:2: server.header_timeout: must be a string, not a number; write a duration"),
         ("[server]\nmax_body = \"32 potatoes\"", "f:2: server.max_body: \"32 potatoes\" is not a size"),
+        ("[retry]\nmax = 11", "f:2: retry.max: is more than 10"),
+        ("[retry]\nbreaker = { pause = \"50ms\" }", "f:2: retry.breaker.pause: is not between 100ms and 10m"),
+        ("[retry]\nbreaker = { window = \"1h\" }", "f:2: retry.breaker.window: is not between 100ms and 10m"),
+        ("[retry]\nbreaker = { share = 1.5 }", "f:2: retry.breaker.share: "),
+        ("[concurrency]\norphans = 1_000_001", "f:2: concurrency.orphans: 1000001 is out of range"),
         ("[retry]\nwait_budget = \"6 lightyears\"", "f:2: retry.wait_budget: \"6 lightyears\" is not a duration"),
         ("[budget]\nzone = \"Mars/Base\"", "f:2: budget.zone: there is no time zone \"Mars/Base\""),
         ("[budget]\nnotice = 101", "f:2: budget.notice: 101 is not a percentage"),
@@ -61,7 +67,7 @@ fn a_bad_entry_is_named_with_its_line_and_what_to_do() {
         ("[models.m]\nprice = { input = nan, output = 1 }", "f:2: models.m.price.input: nan is not"),
         ("[models.m]\nprice = { input = \"\", output = 1 }", "f:2: models.m.price.input: must be a number"),
         ("[pricing]\nfile = \"/no/such\"", "f:2: pricing.file: the price file \"/no/such\" cannot be read"),
-        ("[levels]\nx = 1", "f:1: levels: is not a setting"),
+        ("[alerts]\nx = 1", "f:1: alerts: is not a setting"),
         ("x = [", "f:1: is not TOML here"),
     ] {
         let found = problems(text, &[]);
@@ -142,10 +148,25 @@ fn fallbacks_that_loop_chain_or_have_no_price_are_refused() {
 }
 
 #[test]
+fn levels_ascend_and_can_end() {
+    for (text, right) in [
+        ("at = [85, 70, 95]", "f:2: levels.at: is not three ascending percentages from 1 to 200"),
+        ("at = [70, 85]", "f:2: levels.at: is not three ascending percentages"),
+        ("at = [70, 85, 201]", "f:2: levels.at: is not three ascending percentages"),
+        ("at = [10, 85, 95]\nmargin = 10", "f:3: levels.margin: 10 points are not less than the first threshold"),
+        ("output_cap = 0", "f:2: levels.output_cap: is 0"),
+    ] {
+        let found = problems(&format!("[levels]\n{text}"), &[]);
+        assert!(found[0].starts_with(right), "{text}: {found:?}");
+    }
+    let levels = policy("[levels]\nat = [5, 85, 120]\nhold = \"30s\"\nbrevity = \"Short.\"").levels;
+    assert_eq!((levels.up, levels.margin, levels.hold[2].as_secs(), &*levels.brevity), ([5, 85, 120], 4, 30, "Short."));
+}
+
+#[test]
 fn what_is_odd_is_said() {
     for (text, right) in [
         ("", "f:1: concurrency.slots is not set"),
-        ("", "built-in: plans.business: on_spend, on_tokens and on_provider of business, individual: their steps have no effect"),
         ("[plans.p]\nrpm = 5", "f:1: plans.p: does not say tpm, spend, max_output_tokens, so that is unlimited"),
         (
             "[plans.p]\nmessages = { rate = \"5/m\", burst = 5 }",
@@ -153,8 +174,20 @@ fn what_is_odd_is_said() {
         ),
         ("[models.wat]\noutput_floor = 1", "f:1: models.wat: the model \"wat\" has no price"),
         ("[pools.p]\nupstream = \"openai\"\nmodels = [\"wat\"]", "f:3: pools.p.models[0]: the model \"wat\" has no price"),
-        ("[handoff]\nmessage = \"x\"", "f:2: handoff.message: is checked but has no effect in this version"),
-        ("[classes.c]\nfallback = true", "f:1: classes.c: is checked but has no effect"),
+        ("[models.gpt-4o]\nfallback = \"gpt-4o-mini\"", "f:2: models.gpt-4o.fallback: never answers: no class allows a fallback"),
+        (
+            "[models.gpt-4o-mini]\nfallback = { model = \"gpt-4o\" }",
+            "f:2: models.gpt-4o-mini.fallback.model: is dearer than \"gpt-4o-mini\" (input and output)",
+        ),
+        (
+            "[models.gpt-4o]\nfallback = { model = \"gpt-4o-mini\", other_provider = true }",
+            "f:2: models.gpt-4o.fallback.other_provider: has no effect in passthrough mode",
+        ),
+        (
+            "[models.gpt-4o]\nfallback = \"gpt-4o-mini\"\n[upstreams.openai]\nbase_url = \"http://a\"\n[upstreams.b]\nbase_url = \"http://b\"\ndialect = \"openai\"\n\
+             [pools.a]\nupstream = \"openai\"\nmodels = [\"gpt-4o\"]\n[pools.b]\nupstream = \"b\"\nmodels = [\"gpt-4o-mini\"]",
+            "f:2: models.gpt-4o.fallback: is served by another upstream (\"b\"), so it never answers",
+        ),
         ("[store]\nurls = [\"redis://h\"]", "f:2: store.urls: has no effect with the embedded store"),
         ("[upstreams.openai]\napi_key = { env = \"UNSET\" }", "f:2: upstreams.openai.api_key: has no effect in passthrough mode"),
         ("[auth]\ntrusted_networks = [\"0.0.0.0/0\"]", "f:2: auth.trusted_networks[0]: trusts every address there is"),
@@ -162,6 +195,28 @@ fn what_is_odd_is_said() {
         let (_, warnings) = sound(text, &[]);
         assert!(warnings.iter().any(|w| w.starts_with(right)), "{text}: {warnings:#?}");
     }
-    let quiet = "[plans.individual]\non_spend = []\non_provider = []\n[plans.business]\non_spend = []\non_provider = []\n[concurrency]\nslots = 8";
-    assert_eq!(sound(quiet, &[]).1, [""; 0]);
+    assert_eq!(sound("[concurrency]\nslots = 8\n[handoff]\nmessage = \"x\"\n[classes.c]\nfallback = true", &[]).1, [""; 0]);
+}
+
+#[test]
+fn a_fallback_is_a_name_or_a_table() {
+    let text = "[classes.c]\nfallback = true\n[classes.d]\n[handoff]\nmessage = \"Soon.\"\n[models.gpt-4o]\nfallback = ";
+    let policy_of = |fallback: &str| policy(&format!("{text}{fallback}"));
+    let short = policy_of("\"gpt-4o-mini\"");
+    let right = Fallback { model: "gpt-4o-mini".into(), system: None, other_provider: false };
+    assert_eq!(short.models["gpt-4o"].fallback.as_deref(), Some(&right));
+    assert_eq!((short.classes["c"].fallback, short.classes["d"].fallback, &*short.handoff.message), (true, false, "Soon."));
+    let long = policy_of("{ model = \"gpt-4o-mini\", system = \"Be brief.\", other_provider = true }");
+    let right = Fallback { system: Some("Be brief.".into()), other_provider: true, ..right };
+    assert_eq!(long.models["gpt-4o"].fallback.as_deref(), Some(&right));
+    for (wrong, right) in [
+        ("{ system = \"x\" }", "f:7: models.gpt-4o.fallback: `model` is missing"),
+        ("{ model = \"gpt-4o-mini\", sistem = \"x\" }", "f:7: models.gpt-4o.fallback.sistem: is not a setting"),
+        ("{ model = \"gpt-4o\" }", "f:7: models.gpt-4o.fallback.model: is the model itself"),
+        ("{ model = \"nobody-knows\" }", "f:7: models.gpt-4o.fallback.model: the fallback \"nobody-knows\" has no price"),
+    ] {
+        let found = problems(&format!("{text}{wrong}"), &[]);
+        assert!(found[0].starts_with(right), "{wrong}: {found:?}");
+    }
+    assert!(problems("[handoff]\nmessage = \" \"", &[])[0].starts_with("f:2: handoff.message: is 1 bytes long"));
 }

@@ -49,7 +49,7 @@ proptest! {
                 _ => prop_assert!(decision.admitted),
             }
             if let Some(actual) = actual.filter(|_| decision.admitted) {
-                settle(now, &end(&admission, &decision, |_| actual), true, &mut states);
+                settle(now, &end(&admission, &decision, |_| actual), Hold::AsClaimed, &mut states);
             }
         }
     }
@@ -76,7 +76,7 @@ proptest! {
             if decision.admitted {
                 naive -= whole(asked);
                 let actual = actual.unwrap_or(asked);
-                settle(now, &end(&admission, &decision, |_| actual), true, &mut states);
+                settle(now, &end(&admission, &decision, |_| actual), Hold::AsClaimed, &mut states);
                 let floor = if forgive { naive.min(-full) } else { i128::MIN };
                 naive = (naive + whole(asked) - whole(actual)).min(full).max(if actual > asked { floor } else { i128::MIN });
             }
@@ -207,7 +207,7 @@ proptest! {
                     let (admission, decision) = flying.swap_remove(which.index(flying.len()));
                     let settlement = end(&admission, &decision, |claim| claim.amount * used / 1_000);
                     paid += settlement.lines[1].actual;
-                    settle(now, &settlement, true, &mut states);
+                    settle(now, &settlement, Hold::AsClaimed, &mut states);
                 }
                 Step::End(..) => {}
             }
@@ -217,7 +217,7 @@ proptest! {
             }
         }
         for (admission, decision) in flying.drain(..) {
-            settle(now, &end(&admission, &decision, |_| 0), true, &mut states);
+            settle(now, &end(&admission, &decision, |_| 0), Hold::AsClaimed, &mut states);
         }
         let [_, day, month] = money(caps, rpm, 0, now).try_into().expect("three");
         for claim in [&day, &month] {

@@ -55,7 +55,7 @@ fn outcomes(decision: &Decision) -> Vec<Outcome> {
 fn spent(states: &mut Memory, claim: &Claim, amount: u64, now: Timestamp) {
     let used = ask(&[Claim { amount, ..claim.clone() }], None);
     let decision = admit(now, &used, states);
-    settle(now, &end(&used, &decision, |claim| claim.amount), true, states);
+    settle(now, &end(&used, &decision, |claim| claim.amount), Hold::AsClaimed, states);
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn a_thousand_tiny_costs_sum_exactly() {
     for request in 0..1_000 {
         let decision = admit(NOW, &admission, &mut states);
         assert!(decision.admitted, "{request}");
-        settle(NOW, &end(&admission, &decision, |_| 3_000_000), true, &mut states);
+        settle(NOW, &end(&admission, &decision, |_| 3_000_000), Hold::AsClaimed, &mut states);
     }
     let refused = admit(NOW, &admission, &mut states);
     assert_eq!(outcomes(&refused), [Outcome::Exhausted]);
@@ -239,7 +239,7 @@ fn a_request_settles_in_the_period_in_which_it_was_admitted() {
     assert!(!admit(before, &admission, &mut states).admitted);
     let today = ask(&[budget(Scope::Customer, DAY, 100, 60, midnight)], None);
     assert!(admit(midnight, &today, &mut states).admitted, "a new day");
-    settle(midnight.plus(5), &end(&admission, &yesterday, |_| 50), true, &mut states);
+    settle(midnight.plus(5), &end(&admission, &yesterday, |_| 50), Hold::AsClaimed, &mut states);
     let Some(State::Budget(book)) = states.state(&scope(Scope::Customer), DAY) else { panic!("a budget") };
     assert_eq!((book.previous.spent, book.previous.held), (50, 0));
     assert_eq!((book.current.spent, book.current.held), (0, 60));
@@ -251,7 +251,7 @@ fn an_unknown_hold_is_booked_without_giving_anything_back() {
     let admission = ask(&[budget(Scope::Customer, DAY, 100, 60, NOW)], None);
     let known = admit(NOW, &admission, &mut states);
     let unknown = end(&admission, &known, |_| 20);
-    settle(NOW, &unknown, false, &mut states);
+    settle(NOW, &unknown, Hold::Unknown, &mut states);
     let Some(State::Budget(book)) = states.state(&scope(Scope::Customer), DAY) else { panic!("a budget") };
     assert_eq!((book.current.spent, book.current.held), (20, 60), "the other's hold stays");
 }
@@ -269,7 +269,7 @@ fn a_settlement_by_a_plan_that_counted_otherwise_leaves_the_present_count_alone(
         let new = ask(std::slice::from_ref(after), None);
         assert!(admit(NOW, &new, &mut states).admitted, "a rule of another kind starts afresh");
         for actual in [0, 60, 100] {
-            settle(NOW, &end(&old, &first, |_| actual), true, &mut states);
+            settle(NOW, &end(&old, &first, |_| actual), Hold::AsClaimed, &mut states);
             let verdict = admit(NOW, &new, &mut states).verdicts[0];
             assert_eq!((verdict.outcome.passes(), verdict.used, verdict.remaining), (false, 60, 40), "settled to {actual}");
         }

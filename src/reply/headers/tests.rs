@@ -124,7 +124,7 @@ fn a_debt_shows_as_nothing_left() {
     let line = crate::limit::Line { claim: claims[0].clone(), actual: 17_000, booked: 0 };
     let settlement =
         crate::limit::Settlement { reservation: ReservationId::new(1), customer: claims[0].scope.clone(), lines: vec![line] };
-    crate::limit::decide::settle(NOON, &settlement, true, &mut memory);
+    crate::limit::decide::settle(NOON, &settlement, crate::limit::decide::Hold::AsClaimed, &mut memory);
     let decision = decide(&mut memory, NOON, &claims);
     let standing = Standing::of(&claims, &decision, 80);
     let mut headers = HeaderMap::new();

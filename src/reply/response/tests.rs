@@ -432,6 +432,16 @@ fn what_is_nobodys_fault_is_503_without_others_numbers() {
         overloaded(wait(Scope::Gateway, LimitName::Rpm)),
         overloaded(Rejection::Overloaded { retry_in: 2_000_001 }),
         Row {
+            retry: ["60", "60000", ""],
+            ..plain(
+                Rejection::BackgroundPaused { retry_in: 60 * SECOND },
+                BUSY,
+                "background_paused",
+                None,
+                "Background work is paused while live work needs all of the capacity. Try again in 60 seconds.",
+            )
+        },
+        Row {
             retry: ["1", "1000", ""],
             ..plain(
                 Rejection::LimitsUnavailable,

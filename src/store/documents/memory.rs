@@ -1,6 +1,6 @@
 //! Documents in memory: the reference that the stores are compared with, and enough where nothing has to survive the process.
 
-use super::{Collection, Document, Documents, Expected, Listed, Page, StoreError, Write, Written};
+use super::{Collection, Document, Documents, Listed, MAX_PAGE, Page, StoreError, Write, Written, check_id};
 use crate::domain::{Clock, Timestamp};
 use futures_util::future::{BoxFuture, FutureExt, ready};
 use parking_lot::Mutex;
@@ -45,12 +45,7 @@ impl MemoryDocuments {
         let mut kept = self.kept(now);
         let key = (write.collection, write.id.clone());
         let found = kept.documents.get(&key).map(|entry| entry.document.clone());
-        let as_expected = match write.expected {
-            Expected::Anything => true,
-            Expected::Nothing => found.is_none(),
-            Expected::Version(version) => found.as_ref().is_some_and(|found| found.version == version),
-        };
-        if !as_expected {
+        if !write.expects(found.as_ref()) {
             return Written::Found(found);
         }
         let Some(value) = write.value.clone() else {
@@ -59,8 +54,7 @@ impl MemoryDocuments {
         };
         kept.versions += 1;
         let document = Document { version: kept.versions, value };
-        let micros = |keep: std::time::Duration| u64::try_from(keep.as_micros()).unwrap_or(u64::MAX);
-        let until = write.keep.map(|keep| now.unwrap_or_else(|| self.clock.now()).plus(micros(keep)));
+        let until = write.until(now.unwrap_or_else(|| self.clock.now()));
         let version = document.version;
         kept.documents.insert(key, Entry { document, rank: write.rank, until });
         Written::Done(version)
@@ -86,14 +80,11 @@ impl Documents for MemoryDocuments {
     }
 
     fn put<'a>(&'a self, write: &'a Write, now: Option<Timestamp>) -> BoxFuture<'a, Result<Written, StoreError>> {
-        ready(Ok(self.write(write, now))).boxed()
+        ready(check_id(&write.id).map(|()| self.write(write, now))).boxed()
     }
 
     fn put_all<'a>(&'a self, writes: &'a [Write], now: Option<Timestamp>) -> BoxFuture<'a, Result<(), StoreError>> {
-        for write in writes {
-            self.write(write, now);
-        }
-        ready(Ok(())).boxed()
+        ready(writes.iter().try_for_each(|write| check_id(&write.id).map(|()| drop(self.write(write, now))))).boxed()
     }
 
     fn list<'a>(
@@ -110,7 +101,7 @@ impl Documents for MemoryDocuments {
             .filter(|one| page.after.as_ref().is_none_or(|(rank, id)| (one.rank, &one.id) > (*rank, id)))
             .collect();
         listed.sort_by(|a, b| (a.rank, &a.id).cmp(&(b.rank, &b.id)));
-        listed.truncate(page.limit);
+        listed.truncate(page.limit.min(MAX_PAGE));
         ready(Ok(listed)).boxed()
     }
 }

@@ -4,6 +4,7 @@
 //! meanwhile, forget it at its time, list the newest or oldest of a kind. So one trait has the two implementations and the conformance
 //! suite, and each concern is ordinary code over it, the same on both stores.
 
+pub mod embedded;
 pub mod memory;
 
 use super::StoreError;
@@ -11,6 +12,11 @@ use crate::domain::Timestamp;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use std::time::Duration;
+
+/// The longest id, bytes.
+pub const MAX_ID: usize = 512;
+/// Documents in one page of a listing at most, whatever was asked for.
+pub const MAX_PAGE: usize = 1_000;
 
 /// A kind of documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -25,7 +31,7 @@ pub enum Collection {
     Jobs,
     /// Triage tickets.
     Tickets,
-    /// The open tickets of a customer.
+    /// What belongs to triage tickets and is never listed: the open ones of a customer, conversations, second ids.
     OpenTickets,
     /// Plans changed at run time.
     Plans,
@@ -33,11 +39,13 @@ pub enum Collection {
     Overrides,
     /// Levels pinned by an operator, by pool.
     Pins,
+    /// How near pools are to their ceilings.
+    Levels,
 }
 
 impl Collection {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Requests,
         Self::ProviderRequests,
         Self::Replies,
@@ -47,6 +55,7 @@ impl Collection {
         Self::Plans,
         Self::Overrides,
         Self::Pins,
+        Self::Levels,
     ];
 
     /// Its name in keys.
@@ -62,7 +71,14 @@ impl Collection {
             Self::Plans => "plan",
             Self::Overrides => "override",
             Self::Pins => "pin",
+            Self::Levels => "level",
         }
+    }
+
+    /// The one of this name.
+    #[must_use]
+    pub fn named(name: &[u8]) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str().as_bytes() == name)
     }
 
     /// Whether its documents can be listed. Those of the others, of which there is one or more a request, can only be read by id.
@@ -97,7 +113,7 @@ pub enum Expected {
 pub struct Write {
     /// Which kind.
     pub collection: Collection,
-    /// Which document: at most 512 bytes of anything.
+    /// Which document: at most [`MAX_ID`] bytes of anything.
     pub id: String,
     /// What has to be there.
     pub expected: Expected,
@@ -107,6 +123,35 @@ pub struct Write {
     pub keep: Option<Duration>,
     /// Where it stands in a listing (listed collections): lowest first.
     pub rank: u64,
+}
+
+impl Write {
+    /// The first instant at which what it writes is forgotten.
+    #[must_use]
+    pub fn until(&self, now: Timestamp) -> Option<Timestamp> {
+        self.keep.map(|keep| now.plus(u64::try_from(keep.as_micros()).unwrap_or(u64::MAX)))
+    }
+
+    /// Whether it may be written, having found this.
+    #[must_use]
+    pub fn expects(&self, found: Option<&Document>) -> bool {
+        match self.expected {
+            Expected::Anything => true,
+            Expected::Nothing => found.is_none(),
+            Expected::Version(version) => found.is_some_and(|found| found.version == version),
+        }
+    }
+}
+
+/// Whether an id is short enough to be kept.
+///
+/// # Errors
+/// [`StoreError::Failed`] when it is not. A limit of its own in each store would let the others differ.
+pub fn check_id(id: &str) -> Result<(), StoreError> {
+    if id.len() <= MAX_ID {
+        return Ok(());
+    }
+    Err(StoreError::Failed(format!("an id of {} bytes is longer than {MAX_ID}", id.len())))
 }
 
 /// What became of a write.
@@ -136,7 +181,7 @@ pub struct Page {
     pub after: Option<(u64, String)>,
     /// Only ranks up to this one; `None` = all.
     pub up_to: Option<u64>,
-    /// Documents at most.
+    /// Documents at most; never more than [`MAX_PAGE`].
     pub limit: usize,
 }
 

@@ -4,15 +4,16 @@
 //! then the known reservations. What the journal must learn is handed over *inside* the lock, so that it learns the balances in the
 //! order in which they arose.
 
-use super::known::Known;
+use super::known::{Known, Standing};
 use super::part::Part;
 use super::record::{BalanceKey, Booking, Entry, Kind};
 use crate::domain::{Clock, ReservationId, Timestamp};
 use crate::limit::budget::PeriodState;
-use crate::limit::decide::{self, State, States};
+use crate::limit::decide::{self, Hold, State, States};
 use crate::limit::{Admission, Claim, Decision, LimitName, Line, Rule, Scope, ScopeKey, Settlement};
 use crate::store::Balance;
 use parking_lot::{Mutex, MutexGuard};
+use std::borrow::Cow;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
@@ -30,6 +31,8 @@ pub enum Change {
     Forget(BalanceKey),
     /// A reservation ended; so many parts of it were held.
     Ended(u8, Entry),
+    /// So many parts that a reservation held after it had ended are held no more.
+    GivenBack(u8, ReservationId),
 }
 
 /// How much a store keeps.
@@ -74,14 +77,7 @@ impl Books {
         let mut open = self.open(claims.iter().collect(), now);
         let now = open.now;
         let decision = decide::admit(now, admission, &mut open);
-        let holds = decision.admitted && claims.iter().any(Claim::is_budget);
-        let part = holds.then(|| self.known.lock().hold(admission.reservation));
-        if let (Some(part), true) = (part, self.journaled) {
-            let time = now.plus(admission.lease);
-            let lines = admission.lines(&decision);
-            let entry = entry(Kind::Held, time, admission.reservation, &admission.customer, &lines);
-            open.changes.push(Change::Hold(part, entry));
-        }
+        let part = open.hold(admission, &decision);
         open.sweep(tell.is_some());
         if let Some(tell) = tell.filter(|_| !open.changes.is_empty()) {
             tell(std::mem::take(&mut open.changes));
@@ -89,30 +85,76 @@ impl Books {
         Admitted { decision, part }
     }
 
+    /// Puts an admission in the place of a reservation, or changes nothing. `tell` as for an admission.
+    pub fn replace(
+        &self,
+        old: &Settlement,
+        admission: &Admission,
+        now: Option<Timestamp>,
+        tell: Option<impl FnOnce(Vec<Change>)>,
+    ) -> Admitted {
+        loop {
+            let before = self.known.lock().standing(old.reservation);
+            // The claims come first: where a limit is claimed and was held, its present rule says how long its state is kept.
+            let claims = admission.claims.iter().chain(touched(old, &before)).collect();
+            let mut open = self.open(claims, now);
+            let now = open.now;
+            let mut known = self.known.lock();
+            if known.standing(old.reservation) != before {
+                continue;
+            }
+            let (ending, hold) = ending(old, &before);
+            let decision = decide::replace(now, &ending, hold, admission, &mut open);
+            if !decision.admitted {
+                return Admitted { decision, part: None };
+            }
+            known.end(old.reservation, now);
+            drop(known);
+            open.ended(old, &before);
+            let part = open.hold(admission, &decision);
+            open.sweep(tell.is_some());
+            if let Some(tell) = tell.filter(|_| !open.changes.is_empty()) {
+                tell(std::mem::take(&mut open.changes));
+            }
+            return Admitted { decision, part };
+        }
+    }
+
     /// Takes an admission back, as if it had never been.
     pub fn release(&self, admission: &Admission, decision: &Decision, part: Option<u8>, now: Option<Timestamp>) {
         let (reservation, customer) = (admission.reservation, admission.customer.clone());
         let settlement = Settlement { reservation, customer, lines: admission.lines(decision) };
         let mut open = self.open(admission.claims.iter().collect(), now);
-        decide::settle(open.now, &settlement, true, &mut open);
+        decide::settle(open.now, &settlement, Hold::AsClaimed, &mut open);
         if let Some(part) = part {
             self.known.lock().unhold(reservation, part);
         }
     }
 
-    /// Ends a reservation, once. `tell` is called inside the lock when the journal must learn of it.
+    /// Ends a reservation, once; one that ended before and holds something again gives that back. `tell` is called inside the lock when
+    /// the journal must learn of it.
     pub fn settle(&self, settlement: &Settlement, now: Option<Timestamp>, tell: Option<impl FnOnce(Vec<Change>)>) {
-        let mut open = self.open(settlement.lines.iter().map(|line| &line.claim).collect(), now);
-        let now = open.now;
-        let Some(parts) = self.known.lock().end(settlement.reservation, now) else { return };
-        decide::settle(now, settlement, parts > 0, &mut open);
-        if tell.is_some() {
-            let Settlement { reservation, customer, lines } = settlement;
-            open.changes.push(Change::Ended(parts, entry(Kind::Settled, now, *reservation, customer, lines)));
-        }
-        open.sweep(tell.is_some());
-        if let Some(tell) = tell {
-            tell(std::mem::take(&mut open.changes));
+        loop {
+            let before = self.known.lock().standing(settlement.reservation);
+            if before.ended && before.held.is_none() {
+                return;
+            }
+            let mut open = self.open(touched(settlement, &before).collect(), now);
+            let now = open.now;
+            let mut known = self.known.lock();
+            if known.standing(settlement.reservation) != before {
+                continue;
+            }
+            known.end(settlement.reservation, now);
+            drop(known);
+            let (ending, hold) = ending(settlement, &before);
+            decide::settle(now, &ending, hold, &mut open);
+            open.ended(settlement, &before);
+            open.sweep(tell.is_some());
+            if let Some(tell) = tell.filter(|_| !open.changes.is_empty()) {
+                tell(std::mem::take(&mut open.changes));
+            }
+            return;
         }
     }
 
@@ -179,6 +221,22 @@ impl Books {
     }
 }
 
+/// What the end of a reservation touches: what it claimed, and what it holds.
+fn touched<'a>(settlement: &'a Settlement, known: &'a Standing) -> impl Iterator<Item = &'a Claim> {
+    let held = known.held.iter().flat_map(|held| &held.lines);
+    settlement.lines.iter().chain(held).map(|line| &line.claim)
+}
+
+/// What is booked of an end. Of a reservation that ended before that is nothing; it gives back what it holds again.
+fn ending<'a>(settlement: &'a Settlement, known: &'a Standing) -> (Cow<'a, Settlement>, Hold<'a>) {
+    let hold = known.held.as_ref().map_or(Hold::Unknown, |held| Hold::Of(&held.lines));
+    if known.ended {
+        let (reservation, customer) = (settlement.reservation, settlement.customer.clone());
+        return (Cow::Owned(Settlement { reservation, customer, lines: Vec::new() }), hold);
+    }
+    (Cow::Borrowed(settlement), hold)
+}
+
 /// The budget lines of a reservation, as the journal keeps them.
 fn entry(kind: Kind, time: Timestamp, reservation: ReservationId, customer: &ScopeKey, lines: &[Line]) -> Entry {
     let booking = |line: &Line| Booking {
@@ -233,6 +291,36 @@ impl Open<'_> {
         }
         for period in old.into_iter().filter(|p| p.start > 0 && new.iter().all(|n| n.start != p.start)) {
             self.changes.push(Change::Forget(key(period.start)));
+        }
+    }
+
+    /// Notes the hold of an admission, if it was admitted and holds money: gives the number of its part.
+    fn hold(&mut self, admission: &Admission, decision: &Decision) -> Option<u8> {
+        if !decision.admitted || !admission.claims.iter().any(Claim::is_budget) {
+            return None;
+        }
+        let lines = admission.lines(decision);
+        let held = lines.iter().filter(|line| line.claim.is_budget()).cloned();
+        let part = self.books.known.lock().hold(admission.reservation, held);
+        if self.books.journaled {
+            let time = self.now.plus(admission.lease);
+            let entry = entry(Kind::Held, time, admission.reservation, &admission.customer, &lines);
+            self.changes.push(Change::Hold(part, entry));
+        }
+        Some(part)
+    }
+
+    /// Notes for the journal that a reservation ended.
+    fn ended(&mut self, settlement: &Settlement, before: &Standing) {
+        let Settlement { reservation, customer, lines } = settlement;
+        let parts = before.held.as_ref().map_or(0, |held| held.parts);
+        if !self.books.journaled {
+            return;
+        }
+        if before.ended {
+            self.changes.push(Change::GivenBack(parts, *reservation));
+        } else if parts > 0 || lines.iter().any(|line| line.claim.is_budget()) {
+            self.changes.push(Change::Ended(parts, entry(Kind::Settled, self.now, *reservation, customer, lines)));
         }
     }
 

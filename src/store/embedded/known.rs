@@ -1,6 +1,7 @@
 //! Which reservations hold money, and which ended lately: what makes a settlement count once.
 
 use crate::domain::{ReservationId, Timestamp};
+use crate::limit::Line;
 use std::collections::{HashMap, HashSet, VecDeque};
 
 /// How long an ended reservation is remembered, microseconds.
@@ -12,42 +13,71 @@ const MOST: usize = 1 << 17;
 /// The reservations the store knows.
 #[derive(Default)]
 pub struct Known {
-    /// How many holds a reservation has in the journal.
-    held: HashMap<ReservationId, u8>,
+    held: HashMap<ReservationId, Held>,
     ended: HashSet<ReservationId>,
     order: VecDeque<(Timestamp, ReservationId)>,
 }
 
+/// What a reservation holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// How many holds it has in the journal.
+    pub parts: u8,
+    /// The budget lines of all of them.
+    pub lines: Vec<Line>,
+    /// Where among the lines those of each part end.
+    ends: Vec<usize>,
+}
+
+/// What is known of a reservation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Whether it ended before.
+    pub ended: bool,
+    /// What it holds, perhaps again after it ended.
+    pub held: Option<Held>,
+}
+
 impl Known {
-    /// A further hold of a reservation: gives the number of its part.
-    pub fn hold(&mut self, id: ReservationId) -> u8 {
-        let parts = self.held.entry(id).or_default();
-        let part = *parts;
+    /// A further hold of a reservation, of these budget lines: gives the number of its part.
+    pub fn hold(&mut self, id: ReservationId, lines: impl Iterator<Item = Line>) -> u8 {
+        let held = self.held.entry(id).or_default();
+        let part = held.parts;
         // A request is admitted once per attempt; beyond 255 the last part is simply written again.
-        *parts = parts.saturating_add(1);
+        held.parts = held.parts.saturating_add(1);
+        held.lines.extend(lines);
+        held.ends.push(held.lines.len());
         part
     }
 
     /// Takes back the last hold of a reservation, whose part is `part`.
     pub fn unhold(&mut self, id: ReservationId, part: u8) {
         match self.held.get_mut(&id) {
-            Some(parts) if part > 0 => *parts = part,
+            Some(held) if part > 0 => {
+                held.parts = part;
+                held.ends.truncate(usize::from(part));
+                held.lines.truncate(held.ends.last().copied().unwrap_or(0));
+            }
             _ => drop(self.held.remove(&id)),
         }
     }
 
-    /// Ends a reservation: how many holds it had, or `None` when it had ended before.
-    pub fn end(&mut self, id: ReservationId, now: Timestamp) -> Option<u8> {
-        if !self.ended.insert(id) {
-            return None;
-        }
-        self.order.push_back((now, id));
-        while self.order.front().is_some_and(|(at, _)| now.since(*at) > REMEMBERED || self.order.len() > MOST) {
-            if let Some((_, old)) = self.order.pop_front() {
-                self.ended.remove(&old);
+    /// What is known of a reservation.
+    pub fn standing(&self, id: ReservationId) -> Standing {
+        Standing { ended: self.ended.contains(&id), held: self.held.get(&id).cloned() }
+    }
+
+    /// Ends a reservation: whatever it held is its caller's to give back.
+    pub fn end(&mut self, id: ReservationId, now: Timestamp) {
+        self.held.remove(&id);
+        if self.ended.insert(id) {
+            self.order.push_back((now, id));
+            while self.order.front().is_some_and(|(at, _)| now.since(*at) > REMEMBERED || self.order.len() > MOST) {
+                if let Some((_, old)) = self.order.pop_front() {
+                    self.ended.remove(&old);
+                }
             }
         }
-        Some(self.held.remove(&id).unwrap_or(0))
     }
 
     /// How many reservations hold money.
@@ -59,26 +89,45 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::{Boundaries, Period};
+    use crate::limit::{Claim, LimitName, Measure, Rule, Scope, ScopeKey};
 
     const fn id(n: u128) -> ReservationId {
         ReservationId::new(n)
     }
 
+    fn line(amount: u64) -> Line {
+        let scope = ScopeKey { scope: Scope::Customer, owner: "c".into() };
+        let rule = Rule::Budget { cap: 1_000, boundaries: Boundaries([0, 1, 2, 3]) };
+        let claim = Claim { scope, limit: LimitName::Spend(Period::Day), rule, measure: Measure::Money, amount };
+        Line { claim, actual: 0, booked: 1 }
+    }
+
+    fn amounts(known: &Known, n: u128) -> Option<(u8, Vec<u64>)> {
+        let held = known.standing(id(n)).held?;
+        Some((held.parts, held.lines.iter().map(|line| line.claim.amount).collect()))
+    }
+
     #[test]
     fn a_reservation_ends_once_until_it_is_forgotten() {
         let mut known = Known::default();
-        assert_eq!((known.hold(id(1)), known.hold(id(1))), (0, 1));
-        assert_eq!(known.end(id(1), Timestamp(0)), Some(2));
-        assert_eq!(known.end(id(1), Timestamp(REMEMBERED)), None, "settled before");
-        assert_eq!(known.end(id(2), Timestamp(REMEMBERED + 1)), Some(0), "never held");
-        assert_eq!(known.end(id(1), Timestamp(REMEMBERED + 2)), Some(0), "forgotten after an hour");
+        assert_eq!((known.hold(id(1), [line(5)].into_iter()), known.hold(id(1), [line(7), line(8)].into_iter())), (0, 1));
+        assert_eq!((amounts(&known, 1), amounts(&known, 2)), (Some((2, vec![5, 7, 8])), None));
+        known.end(id(1), Timestamp(0));
+        assert_eq!(known.standing(id(1)), Standing { ended: true, held: None });
+        known.hold(id(1), [line(9)].into_iter());
+        assert_eq!((known.standing(id(1)).ended, amounts(&known, 1)), (true, Some((1, vec![9]))), "it holds again");
+        known.end(id(1), Timestamp(REMEMBERED));
+        assert!(known.standing(id(1)).ended);
+        known.end(id(2), Timestamp(REMEMBERED + 1));
+        assert!(!known.standing(id(1)).ended, "forgotten an hour after it first ended");
     }
 
     #[test]
     fn memory_is_bounded() {
         let mut known = Known::default();
         for n in 0..=MOST as u128 {
-            assert!(known.end(id(n), Timestamp(0)).is_some());
+            known.end(id(n), Timestamp(0));
         }
         assert_eq!((known.ended.len(), known.order.len()), (MOST, MOST));
     }
@@ -86,11 +135,13 @@ mod tests {
     #[test]
     fn a_hold_taken_back_was_never_there() {
         let mut known = Known::default();
-        known.hold(id(1));
-        let second = known.hold(id(1));
+        known.hold(id(1), [line(5)].into_iter());
+        let second = known.hold(id(1), [line(7)].into_iter());
         known.unhold(id(1), second);
-        assert_eq!(known.hold(id(1)), 1);
+        assert_eq!(amounts(&known, 1), Some((1, vec![5])));
+        assert_eq!(known.hold(id(1), [line(9)].into_iter()), 1);
+        assert_eq!(amounts(&known, 1), Some((2, vec![5, 9])));
         known.unhold(id(2), 0);
-        assert_eq!(known.end(id(2), Timestamp(0)), Some(0));
+        assert_eq!(known.standing(id(2)), Standing::default());
     }
 }

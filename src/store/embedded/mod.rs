@@ -11,7 +11,7 @@ mod disk;
 mod known;
 mod part;
 mod record;
-mod sync;
+pub(super) mod sync;
 mod writer;
 
 pub use audit::{Audit, Booked, Difference, Discrepancy, audit};
@@ -22,7 +22,7 @@ pub use crate::config::policy::LostHold;
 use super::{Balance, Ledger, StoreError};
 use crate::domain::{Clock, Timestamp};
 use crate::limit::{Admission, Claim, Decision, ScopeKey, Settlement};
-use books::{Books, Change};
+use books::{Admitted, Books, Change};
 use disk::{Disk, Journal};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -107,9 +107,11 @@ impl EmbeddedLedger {
         self.books.size()
     }
 
+    /// Admits, in the place of an old reservation if there is one.
     async fn admit_journaled(
         &self,
         writing: &Writing,
+        old: Option<&Settlement>,
         admission: &Admission,
         now: Option<Timestamp>,
     ) -> Result<Decision, StoreError> {
@@ -118,20 +120,22 @@ impl EmbeddedLedger {
         let permit = writing.inbox()?.reserve().await.map_err(|_| stopped())?;
         let (ack, written) = oneshot::channel();
         let mut told = false;
-        let admitted = self.books.admit(
-            admission,
-            now,
-            Some(|changes| {
-                told = true;
-                permit.send(Message { changes, ack: Some(ack), admission: true });
-            }),
-        );
-        let Some(part) = admitted.part.filter(|_| told) else { return Ok(admitted.decision) };
-        let mut unwritten =
-            Unwritten { store: self, writing, admission, decision: &admitted.decision, part, now, written: Some(written) };
+        let tell = |changes| {
+            told = true;
+            permit.send(Message { changes, ack: Some(ack), admission: true });
+        };
+        let Admitted { decision, part } = match old {
+            Some(old) => self.books.replace(old, admission, now, Some(tell)),
+            None => self.books.admit(admission, now, Some(tell)),
+        };
+        // Told of something else than the admission, there is nothing to wait for: what was forgotten may be so again.
+        if !told || !decision.admitted {
+            return Ok(decision);
+        }
+        let mut unwritten = Unwritten { store: self, writing, admission, decision: &decision, part, now, written: Some(written) };
         unwritten.wait().await?;
         drop(unwritten);
-        Ok(admitted.decision)
+        Ok(decision)
     }
 
     async fn settle_journaled(&self, writing: &Writing, batch: &[Settlement], now: Option<Timestamp>) -> Result<(), StoreError> {
@@ -143,9 +147,8 @@ impl EmbeddedLedger {
             let mut permits = writing.inbox()?.reserve_many(some.len() + 1).await.map_err(|_| stopped())?;
             for settlement in some {
                 let permit = permits.next().expect("as many as settlements, and one");
-                let journaled = settlement.lines.iter().any(|line| line.claim.is_budget());
                 let tell = move |changes| permit.send(Message { changes, ack: None, admission: false });
-                self.books.settle(settlement, now, journaled.then_some(tell));
+                self.books.settle(settlement, now, Some(tell));
             }
             let permit = permits.next().expect("as many as settlements, and one");
             permit.send(Message { changes: Vec::new(), ack: Some(ack), admission: false });
@@ -158,8 +161,21 @@ impl EmbeddedLedger {
 impl Ledger for EmbeddedLedger {
     fn admit<'a>(&'a self, admission: &'a Admission, now: Option<Timestamp>) -> BoxFuture<'a, Result<Decision, StoreError>> {
         match self.journal.as_ref().filter(|_| admission.claims.iter().any(Claim::is_budget)) {
-            Some(writing) => self.admit_journaled(writing, admission, now).boxed(),
+            Some(writing) => self.admit_journaled(writing, None, admission, now).boxed(),
             None => async move { Ok(self.books.admit(admission, now, None::<fn(Vec<Change>)>).decision) }.boxed(),
+        }
+    }
+
+    fn replace<'a>(
+        &'a self,
+        old: &'a Settlement,
+        admission: &'a Admission,
+        now: Option<Timestamp>,
+    ) -> BoxFuture<'a, Result<Decision, StoreError>> {
+        let held = || old.lines.iter().any(|line| line.claim.is_budget());
+        match self.journal.as_ref().filter(|_| admission.claims.iter().any(Claim::is_budget) || held()) {
+            Some(writing) => self.admit_journaled(writing, Some(old), admission, now).boxed(),
+            None => async move { Ok(self.books.replace(old, admission, now, None::<fn(Vec<Change>)>).decision) }.boxed(),
         }
     }
 
@@ -205,13 +221,14 @@ impl Drop for Writing {
 }
 
 /// An admission that is in memory and told, but not known to be written. Unless that turns out well it is taken back: also when its
-/// caller goes away meanwhile.
+/// caller goes away meanwhile. What it replaced has ended all the same.
 struct Unwritten<'a> {
     store: &'a EmbeddedLedger,
     writing: &'a Writing,
     admission: &'a Admission,
     decision: &'a Decision,
-    part: u8,
+    /// The part of the reservation that is held, if money is.
+    part: Option<u8>,
     now: Option<Timestamp>,
     /// `None` once it turned out well.
     written: Option<oneshot::Receiver<Result<(), StoreError>>>,
@@ -231,8 +248,9 @@ impl Drop for Unwritten<'_> {
         let Some(written) = self.written.take() else { return };
         // In this order: the writer either sees the closed channel before it writes the hold, or learns afterwards to remove it.
         drop(written);
-        self.store.books.release(self.admission, self.decision, Some(self.part), self.now);
-        self.writing.taken_back.lock().push(record::hold_key(self.admission.reservation, self.part));
+        self.store.books.release(self.admission, self.decision, self.part, self.now);
+        let key = self.part.map(|part| record::hold_key(self.admission.reservation, part));
+        self.writing.taken_back.lock().extend(key);
     }
 }
 

@@ -1,3 +1,5 @@
+mod replaced;
+
 use super::disk::{Space, Writes};
 use super::record::{BalanceKey, Kind};
 use super::*;

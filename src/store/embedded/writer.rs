@@ -133,6 +133,10 @@ impl<D: Disk> Writer<D> {
                 Change::Forget(key) => {
                     self.waiting.insert((Space::Balances, record::balance_key(&key)), None);
                 }
+                Change::GivenBack(parts, reservation) => {
+                    let keys = (0..parts).map(|part| record::hold_key(reservation, part));
+                    self.waiting.extend(keys.map(|key| ((Space::Holds, key), None)));
+                }
                 Change::Ended(parts, entry) => {
                     for part in 0..parts {
                         self.waiting.insert((Space::Holds, record::hold_key(entry.reservation, part)), None);

@@ -67,6 +67,16 @@ pub trait Remote: Ledger {
     /// # Errors
     /// [`StoreError`] when the store could not be asked.
     fn knows_hold<'a>(&'a self, customer: &'a ScopeKey, reservation: ReservationId) -> BoxFuture<'a, Result<bool, StoreError>>;
+
+    /// Budgets so far of which the store had lost what was spent, and that were repaired.
+    fn repaired(&self) -> u64 {
+        0
+    }
+
+    /// Whether the store may throw books away when its memory is full; `None` while that is not known.
+    fn may_evict(&self) -> Option<bool> {
+        None
+    }
 }
 
 /// How a guarded ledger stands: for readiness, metrics and alerts.
@@ -92,6 +102,10 @@ pub struct Status {
     pub stale: u64,
     /// Gateways that live, as last seen.
     pub gateways: usize,
+    /// Budgets of which the store had lost what was spent, and that were repaired.
+    pub repaired: u64,
+    /// Whether the store is known to throw books away when its memory is full.
+    pub evicts: bool,
 }
 
 /// See the module. Dropping it ends its probes; what is in the journal stays there.
@@ -188,6 +202,15 @@ impl Ledger for Guarded {
         self.guard.settle(batch, now).boxed()
     }
 
+    fn replace<'a>(
+        &'a self,
+        old: &'a Settlement,
+        admission: &'a Admission,
+        now: Option<Timestamp>,
+    ) -> BoxFuture<'a, Result<Decision, StoreError>> {
+        self.guard.replace(old, admission, now).boxed()
+    }
+
     fn read<'a>(&'a self, scope: &'a ScopeKey) -> BoxFuture<'a, Result<Vec<Balance>, StoreError>> {
         async move {
             self.guard.ask()?;
@@ -243,6 +266,37 @@ impl Guard {
         match self.failed(error) {
             Fault::Request => result,
             fault => self.alone(admission, now, fault == Fault::Silent),
+        }
+    }
+
+    /// Asks the store, or nobody: while it is away a request keeps what it has. The store holds its old claims, so what it would need
+    /// instead cannot be decided as if they were gone; and most of what a fallback asks for is more of a share that is scarce.
+    async fn replace(&self, old: &Settlement, admission: &Admission, now: Option<Timestamp>) -> Result<Decision, StoreError> {
+        self.ask()?;
+        if self.taken.knows(old.reservation) {
+            return Err(StoreError::Away("the request was admitted without it"));
+        }
+        let abandoned = self.orphans.unless_heard(admission, &*self.clock, &self.trouble);
+        let result = self.remote.replace(old, admission, now).await;
+        abandoned.heard();
+        let Err(error) = &result else {
+            self.breaker.succeeded();
+            // A refusal tells how things would stand, not how they do.
+            return result.inspect(|decision| {
+                if decision.admitted {
+                    self.memory.saw(admission, decision)
+                }
+            });
+        };
+        match self.failed(error) {
+            Fault::Request => result,
+            fault => {
+                if fault == Fault::Silent {
+                    // It may have taken it all the same. The old reservation is settled by its owner either way.
+                    self.orphans.leave(admission, now.unwrap_or_else(|| self.clock.now()));
+                }
+                Err(StoreError::Away("a request keeps what it has"))
+            }
         }
     }
 
@@ -359,6 +413,8 @@ impl Guard {
             replayed: count(&self.counts.replayed),
             stale: count(&self.counts.stale),
             gateways: self.gateways.load(Ordering::Relaxed),
+            repaired: self.remote.repaired(),
+            evicts: self.remote.may_evict() == Some(true),
         }
     }
 }

@@ -96,7 +96,7 @@ impl Shares {
                 true
             })
         });
-        decide::settle(now, &small, true, self);
+        decide::settle(now, &small, decide::Hold::AsClaimed, self);
     }
 
     /// What was used or is held of every budget, for whoever remembers what is left.

@@ -46,6 +46,11 @@ impl TakenAlone {
         taken.silent |= silent;
     }
 
+    /// Whether it, or a part of it, was admitted alone.
+    pub fn knows(&self, reservation: ReservationId) -> bool {
+        self.0.lock().contains_key(&reservation)
+    }
+
     /// The batch as it is to be told to the store, and which of it was admitted alone. Each of those is first given to `here`,
     /// with the number of its outage, to be settled against the share, once.
     ///

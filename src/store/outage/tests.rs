@@ -73,6 +73,15 @@ impl Ledger for Moody {
         .boxed()
     }
 
+    fn replace<'a>(
+        &'a self,
+        old: &'a Settlement,
+        admission: &'a Admission,
+        now: Option<Timestamp>,
+    ) -> BoxFuture<'a, Result<Decision, StoreError>> {
+        self.answer(self.books.replace(old, admission, now)).boxed()
+    }
+
     fn read<'a>(&'a self, scope: &'a ScopeKey) -> BoxFuture<'a, Result<Vec<Balance>, StoreError>> {
         self.answer(self.books.read(scope)).boxed()
     }
@@ -362,4 +371,48 @@ async fn without_room_in_the_journal_nothing_is_admitted_alone() {
         scene.settle(10 + id, 1, 1).await;
     }
     assert_eq!(scene.books().await, (1 + u64::try_from(admitted).expect("few"), 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_keeps_what_it_has_while_the_store_is_away() {
+    let scene = Scene::new();
+    let old = settlement(1, "c", 900, 20, DAY);
+    assert!(scene.guarded.admit(&admission(1, "c", 900), None).await.expect("it answers").admitted);
+    for mood in [Mood::Mute, Mood::Silent, Mood::Refusing("READONLY"), Mood::Well] {
+        scene.mood(mood);
+        assert!(away(&scene.guarded.replace(&old, &admission(2, "c", 950), None).await), "{mood:?}: until a probe succeeds");
+    }
+    // What the mute store took is given back; the old reservation is settled by its owner, and was booked by the replacement.
+    scene.mood(Mood::Well);
+    while scene.guarded.status().away {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    scene.guarded.settle(&[old.clone()], None).await.expect("it answers");
+    while scene.books().await.1 > 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(scene.books().await, (20, 0));
+    // Back in order, it is asked again; an old one that it does not know is not its business.
+    let next = admission(3, "c", 100);
+    assert!(scene.guarded.admit(&next, None).await.expect("it answers").admitted);
+    let used = settlement(3, "c", 100, 5, DAY);
+    assert!(scene.guarded.replace(&used, &admission(4, "c", 200), None).await.expect("it answers").admitted);
+    assert_eq!(scene.books().await, (25, 200));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_admitted_alone_is_not_replaced() {
+    let scene = Scene::new();
+    assert!(scene.guarded.admit(&admission(1, "c", 10), None).await.expect("it answers").admitted);
+    scene.mood(Mood::Refusing("READONLY"));
+    assert!(scene.guarded.admit(&admission(2, "c", 10), None).await.expect("alone").admitted);
+    scene.mood(Mood::Well);
+    while scene.guarded.status().away {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let old = settlement(2, "c", 10, 5, DAY);
+    let refused = scene.guarded.replace(&old, &admission(3, "c", 10), None).await;
+    assert_eq!(refused, Err(StoreError::Away("the request was admitted without it")));
+    scene.guarded.settle(&[old], None).await.expect("it answers");
+    assert_eq!(scene.books().await, (5, 10));
 }

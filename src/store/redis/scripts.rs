@@ -3,17 +3,28 @@
 use redis::{Pipeline, Script};
 
 const LIMITS: &str = include_str!("../../../lua/limits.lua");
+const CLAIMS: &str = include_str!("../../../lua/claims.lua");
+const ENDS: &str = include_str!("../../../lua/ends.lua");
 const ADMIT: &str = include_str!("../../../lua/admit.lua");
 const SETTLE: &str = include_str!("../../../lua/settle.lua");
+const REPLACE: &str = include_str!("../../../lua/replace.lua");
 const RENEW: &str = include_str!("../../../lua/renew.lua");
 const SWEEP: &str = include_str!("../../../lua/sweep.lua");
+const DOCUMENTS: &str = include_str!("../../../lua/documents.lua");
+const DOCUMENT_GET: &str = include_str!("../../../lua/document_get.lua");
+const DOCUMENT_PUT: &str = include_str!("../../../lua/document_put.lua");
+const DOCUMENT_LIST: &str = include_str!("../../../lua/document_list.lua");
 
-/// All scripts with the part they share in front.
+/// All scripts with the parts they share in front.
 pub(super) struct Scripts {
     admit: Prepared,
     settle: Prepared,
+    replace: Prepared,
     renew: Prepared,
     sweep: Prepared,
+    document_get: Prepared,
+    document_put: Prepared,
+    document_list: Prepared,
 }
 
 struct Prepared {
@@ -24,12 +35,21 @@ struct Prepared {
 impl Scripts {
     /// Hashes them: once per process, not per call.
     pub(super) fn new() -> Self {
-        let prepare = |body: &str| {
-            let source = format!("{LIMITS}{body}");
+        let prepare = |shared: &str, parts: &[&str]| {
+            let source = format!("{shared}{}", parts.concat());
             let sha = Script::new(&source).get_hash().to_owned();
             Prepared { source, sha }
         };
-        Self { admit: prepare(ADMIT), settle: prepare(SETTLE), renew: prepare(RENEW), sweep: prepare(SWEEP) }
+        Self {
+            admit: prepare(LIMITS, &[CLAIMS, ADMIT]),
+            settle: prepare(LIMITS, &[ENDS, SETTLE]),
+            replace: prepare(LIMITS, &[ENDS, CLAIMS, REPLACE]),
+            renew: prepare(LIMITS, &[RENEW]),
+            sweep: prepare(LIMITS, &[SWEEP]),
+            document_get: prepare(DOCUMENTS, &[DOCUMENT_GET]),
+            document_put: prepare(DOCUMENTS, &[DOCUMENT_PUT]),
+            document_list: prepare(DOCUMENTS, &[DOCUMENT_LIST]),
+        }
     }
 
     /// What `EVALSHA` takes for an admission.
@@ -42,6 +62,11 @@ impl Scripts {
         &self.settle.sha
     }
 
+    /// What `EVALSHA` takes for putting an admission in the place of a reservation.
+    pub(super) fn replace(&self) -> &str {
+        &self.replace.sha
+    }
+
     /// What `EVALSHA` takes for a renewal.
     pub(super) fn renew(&self) -> &str {
         &self.renew.sha
@@ -52,9 +77,25 @@ impl Scripts {
         &self.sweep.sha
     }
 
+    /// What `EVALSHA` takes for reading a document.
+    pub(super) fn document_get(&self) -> &str {
+        &self.document_get.sha
+    }
+
+    /// What `EVALSHA` takes for writing a document.
+    pub(super) fn document_put(&self) -> &str {
+        &self.document_put.sha
+    }
+
+    /// What `EVALSHA` takes for listing documents.
+    pub(super) fn document_list(&self) -> &str {
+        &self.document_list.sha
+    }
+
     /// Adds the commands that make a server know them all.
     pub(super) fn load(&self, pipeline: &mut Pipeline) {
-        for script in [&self.admit, &self.settle, &self.renew, &self.sweep] {
+        let documents = [&self.document_get, &self.document_put, &self.document_list];
+        for script in [&self.admit, &self.settle, &self.replace, &self.renew, &self.sweep].into_iter().chain(documents) {
             pipeline.cmd("SCRIPT").arg("LOAD").arg(&script.source);
         }
     }

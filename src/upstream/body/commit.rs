@@ -182,3 +182,6 @@ impl<O: OnEnd> Inner<O> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

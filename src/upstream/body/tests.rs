@@ -8,34 +8,35 @@ use std::io;
 use std::sync::Arc;
 use tokio::sync::mpsc::{Sender, channel};
 
-const TEXT: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"one two\"}}]}\n\n";
-const FINISH: &str = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
-const USAGE: &str = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":10,\"completion_tokens\":99}}\n\n";
-const DONE: &str = "data: [DONE]\n\n";
-const JSON: &str = r#"{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":99}}"#;
-const SECOND: Duration = Duration::from_secs(1);
-const IDLE: Duration = Duration::from_secs(10);
+pub(super) const TEXT: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"one two\"}}]}\n\n";
+pub(super) const FINISH: &str = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
+pub(super) const USAGE: &str = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":10,\"completion_tokens\":99}}\n\n";
+pub(super) const ERROR: &str = "data: {\"error\":{\"message\":\"m\"}}\n\n";
+pub(super) const DONE: &str = "data: [DONE]\n\n";
+pub(super) const JSON: &str = r#"{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":99}}"#;
+pub(super) const SECOND: Duration = Duration::from_secs(1);
+pub(super) const IDLE: Duration = Duration::from_secs(10);
 
 /// A provider's end of a reply; dropping it ends the reply.
-struct Provider(Sender<io::Result<Frame<Bytes>>>);
+pub(super) struct Provider(Sender<io::Result<Frame<Bytes>>>);
 
 impl Provider {
-    fn send(&self, text: &str) {
+    pub(super) fn send(&self, text: &str) {
         // Nobody listens once the reply was cancelled.
         let _ = self.0.try_send(Ok(Frame::data(Bytes::copy_from_slice(text.as_bytes()))));
     }
 
-    fn breaks(self) {
+    pub(super) fn breaks(self) {
         let _ = self.0.try_send(Err(io::Error::other("reset")));
     }
 
-    fn is_cancelled(&self) -> bool {
+    pub(super) fn is_cancelled(&self) -> bool {
         self.0.is_closed()
     }
 }
 
 /// What was reported; `None` stands for an `on_end` that was dropped unasked.
-type Ends = Arc<Mutex<Vec<Option<End>>>>;
+pub(super) type Ends = Arc<Mutex<Vec<Option<End>>>>;
 
 struct Report(Ends, bool);
 
@@ -47,18 +48,32 @@ impl Drop for Report {
     }
 }
 
-struct Reply<F: FnOnce(End) + Send + 'static> {
-    provider: Provider,
-    body: MeteredBody<F>,
-    ends: Ends,
-    tasks: Tasks,
+pub(super) struct Reply<F: FnOnce(End) + Send + 'static> {
+    pub(super) provider: Provider,
+    pub(super) body: MeteredBody<F>,
+    pub(super) ends: Ends,
+    pub(super) tasks: Tasks,
 }
 
 fn reply(events: bool) -> Reply<impl FnOnce(End) + Send + 'static> {
     reply_with(events, false, |text| text.split_whitespace().count() as u64)
 }
 
+/// One that is not held back.
 fn reply_with(
+    events: bool,
+    drains_streams: bool,
+    count: impl Fn(&str) -> u64 + Send + Sync + 'static,
+) -> Reply<impl FnOnce(End) + Send + 'static> {
+    let Reply { provider, body, ends, tasks } = held_with(events, drains_streams, count);
+    Reply { provider, body: body.released(), ends, tasks }
+}
+
+pub(super) fn held(events: bool) -> Reply<impl FnOnce(End) + Send + 'static> {
+    held_with(events, false, |text| text.split_whitespace().count() as u64)
+}
+
+fn held_with(
     events: bool,
     drains_streams: bool,
     count: impl Fn(&str) -> u64 + Send + Sync + 'static,
@@ -85,12 +100,12 @@ fn reply_with(
         report.1 = true;
         report.0.lock().push(Some(end));
     };
-    let body = MeteredBody::new(upstream, Meter::for_reply(options, Some(content_type)), treatment, on_end);
+    let body = MeteredBody::hold(upstream, Meter::for_reply(options, Some(content_type)), treatment, on_end);
     Reply { provider: Provider(provider), body, ends, tasks }
 }
 
 /// All that the client still gets, and whether the reply broke.
-async fn rest<B: Body<Data = Bytes> + Unpin>(body: &mut B) -> (String, bool) {
+pub(super) async fn rest<B: Body<Data = Bytes> + Unpin>(body: &mut B) -> (String, bool) {
     let mut text = String::new();
     while let Some(frame) = body.frame().await {
         let Ok(frame) = frame else { return (text, true) };
@@ -100,7 +115,7 @@ async fn rest<B: Body<Data = Bytes> + Unpin>(body: &mut B) -> (String, bool) {
 }
 
 /// The one end that was reported.
-fn only(ends: &Ends) -> End {
+pub(super) fn only(ends: &Ends) -> End {
     let mut ends = ends.lock();
     assert_eq!(ends.len(), 1, "reported once: {ends:?}");
     ends.pop().flatten().expect("called, not dropped")
@@ -287,7 +302,7 @@ async fn only_what_passes_unchanged_has_the_providers_length() {
             drains_streams: false,
             request_id: String::new(),
         };
-        MeteredBody::new(upstream, Meter::for_reply(options, None), treatment, |_| {}).size_hint().exact()
+        MeteredBody::hold(upstream, Meter::for_reply(options, None), treatment, |_| {}).size_hint().exact()
     };
     assert_eq!(length(false, false), Some(10));
     assert_eq!(length(true, false), None, "an error event may have to be added");

@@ -13,7 +13,8 @@ pub(super) fn field(draft: &mut Draft, cursor: &mut Cursor<'_>, key: &str) -> Re
             if !matches!(cursor.kind()?, Kind::Null | Kind::String | Kind::Array) {
                 return Err(BodyError::WrongType { field: "system".into(), expected: "a string or an array of blocks" });
             }
-            draft.segment(cursor, "system", SegmentKind::System)?;
+            let ((), place) = cursor.spanned(|cursor| draft.segment(cursor, "system", SegmentKind::System))?;
+            draft.places.system = Some(place);
         }
         "tools" => tools::read(draft, cursor, "tools", SegmentKind::AnthropicTools)?,
         "tool_choice" => draft.segment(cursor, "tool_choice", SegmentKind::ToolChoice)?,

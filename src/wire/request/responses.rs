@@ -9,7 +9,11 @@ use super::{SegmentKind, read, tools};
 pub(super) fn field(draft: &mut Draft, cursor: &mut Cursor<'_>, key: &str) -> Result<bool, BodyError> {
     match key {
         "input" => input(draft, cursor)?,
-        "instructions" => draft.text_segment(cursor, "instructions", SegmentKind::Instructions)?,
+        "instructions" => {
+            let read = |cursor: &mut Cursor<'_>| draft.text_segment(cursor, "instructions", SegmentKind::Instructions);
+            let ((), place) = cursor.spanned(read)?;
+            draft.places.system = Some(place);
+        }
         "tools" => tools::read(draft, cursor, "tools", SegmentKind::ResponsesTools)?,
         "tool_choice" => draft.segment(cursor, "tool_choice", SegmentKind::ToolChoice)?,
         "text" => {

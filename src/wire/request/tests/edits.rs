@@ -12,7 +12,13 @@ fn without_a_change_the_bytes_are_the_same_ones() {
     let body =
         Bytes::from(chat(r#""max_tokens":1e2,"stream":true,"stream_options":{"include_usage":true},"safety_identifier":"x""#));
     let request = parse(Api::Chat, &body).expect("valid");
-    let same = Edits { model: Some("m-small".into()), output_cap: Some(100), include_usage: true, user_id: Some("y".into()) };
+    let same = Edits {
+        model: Some("m-small".into()),
+        output_cap: Some(100),
+        include_usage: true,
+        user_id: Some("y".into()),
+        ..Edits::default()
+    };
     for edits in [Edits::default(), same] {
         let out = request.apply(&body, &edits);
         assert_eq!((out.as_ptr(), out.len()), (body.as_ptr(), body.len()), "not a copy: {edits:?}");
@@ -165,7 +171,13 @@ fn the_user_is_told_in_the_apis_own_field_unless_the_request_does() {
 #[test]
 fn several_changes_at_once_keep_apart() {
     let body = r#"{"model":"m","messages":[],"stream":true}"#;
-    let edits = Edits { model: Some("big".into()), output_cap: Some(7), include_usage: true, user_id: Some("u".into()) };
+    let edits = Edits {
+        model: Some("big".into()),
+        output_cap: Some(7),
+        include_usage: true,
+        user_id: Some("u".into()),
+        ..Edits::default()
+    };
     let right = r#"{"max_completion_tokens":7,"stream_options":{"include_usage":true},"safety_identifier":"u","model":"big","messages":[],"stream":true}"#;
     assert_eq!(edited(Api::Chat, body, &edits), right);
 }

@@ -62,7 +62,7 @@ proptest! {
         let original = Bytes::from(text.clone());
         let before = parse(Api::Chat, &original).expect("valid");
         ranges_are_values(&before, &original);
-        let edits = Edits { model: Some(model.clone()), output_cap: Some(cap), include_usage, user_id: Some(user.clone()) };
+        let edits = Edits { model: Some(model.clone()), output_cap: Some(cap), include_usage, user_id: Some(user.clone()), ..Edits::default() };
         let changed = before.apply(&original, &edits);
         let after = parse(Api::Chat, &changed).expect("still valid");
         ranges_are_values(&after, &changed);
@@ -133,7 +133,7 @@ proptest! {
         for api in APIS {
             if let Ok(request) = parse(api, &bytes) {
                 ranges_are_values(&request, &bytes);
-                let edits = Edits { model: Some("x".into()), output_cap: Some(1), include_usage: true, user_id: Some("u".into()) };
+                let edits = Edits { model: Some("x".into()), output_cap: Some(1), include_usage: true, user_id: Some("u".into()), ..Edits::default() };
                 let changed = request.apply(&Bytes::from(bytes.clone()), &edits);
                 prop_assert_eq!(parse(api, &changed).map(|r| r.model), Ok("x".to_owned()));
             }

@@ -1,0 +1,141 @@
+//! What the admin listener says when it does not do as asked: a status, a code, a sentence, and who is in the way.
+
+use super::json;
+use crate::domain::Timestamp;
+use crate::reply::rfc3339;
+use crate::store::StoreError;
+use crate::triage::{Conflict, Standing, Trouble};
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use http::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use serde_json::json;
+
+/// Why not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// No token, or another.
+    Unauthorized,
+    /// The request names a host that this listener, which asks for no token, is not.
+    HostNotAllowed,
+    /// A browser sent it for a page of another origin.
+    OriginNotAllowed,
+    /// No such route.
+    RouteNotFound,
+    /// The route exists for other methods.
+    MethodNotAllowed,
+    /// The body is not announced as JSON.
+    UnsupportedMediaType,
+    /// The body is too large.
+    RequestTooLarge,
+    /// The body did not arrive in time.
+    RequestTimeout,
+    /// A body or query that makes no sense; a sentence says what is right.
+    InvalidRequest(String),
+    /// No such ticket.
+    TicketNotFound,
+    /// Somebody else works on it.
+    TicketClaimed {
+        /// Who.
+        agent: Box<str>,
+        /// Until when.
+        until: Timestamp,
+    },
+    /// It has ended.
+    TicketEnded {
+        /// How.
+        standing: Standing,
+        /// Who ended it; `None` = its time was over.
+        agent: Option<Box<str>>,
+    },
+    /// The store does not answer.
+    StoreUnavailable,
+}
+
+impl Fault {
+    /// The status and the code.
+    #[must_use]
+    pub const fn shape(&self) -> (StatusCode, &'static str) {
+        match self {
+            Self::Unauthorized => (StatusCode::UNAUTHORIZED, "unauthorized"),
+            Self::HostNotAllowed => (StatusCode::FORBIDDEN, "host_not_allowed"),
+            Self::OriginNotAllowed => (StatusCode::FORBIDDEN, "origin_not_allowed"),
+            Self::RouteNotFound => (StatusCode::NOT_FOUND, "route_not_found"),
+            Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
+            Self::UnsupportedMediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type"),
+            Self::RequestTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "request_too_large"),
+            Self::RequestTimeout => (StatusCode::REQUEST_TIMEOUT, "request_timeout"),
+            Self::InvalidRequest(_) => (StatusCode::BAD_REQUEST, "invalid_request"),
+            Self::TicketNotFound => (StatusCode::NOT_FOUND, "ticket_not_found"),
+            Self::TicketClaimed { .. } => (StatusCode::CONFLICT, "ticket_claimed"),
+            Self::TicketEnded { .. } => (StatusCode::CONFLICT, "ticket_ended"),
+            Self::StoreUnavailable => (StatusCode::SERVICE_UNAVAILABLE, "store_unavailable"),
+        }
+    }
+
+    fn message(&self) -> String {
+        let fixed = match self {
+            Self::Unauthorized => "Send the admin token as \"Authorization: Bearer TOKEN\".",
+            Self::HostNotAllowed => "Without a token this listener answers to localhost and loopback addresses only.",
+            Self::OriginNotAllowed => "Requests that a browser sends for another page are not taken.",
+            Self::RouteNotFound => "There is no such route.",
+            Self::MethodNotAllowed => "The route does not take this method; see the header allow.",
+            Self::UnsupportedMediaType => "The Content-Type must be application/json.",
+            Self::RequestTooLarge => "The body is too large.",
+            Self::RequestTimeout => "The body did not arrive in time.",
+            Self::TicketNotFound => "There is no such ticket, or not any more.",
+            Self::StoreUnavailable => {
+                "The store does not answer; see the log. Whether anything changed is not known; the same again does no harm."
+            }
+            Self::InvalidRequest(message) => return message.clone(),
+            Self::TicketClaimed { agent, until } => return format!("{agent} has claimed the ticket until {}.", rfc3339(*until)),
+            Self::TicketEnded { standing, agent: Some(agent) } => {
+                return format!("The ticket is {} already, by {agent}.", standing.as_str());
+            }
+            Self::TicketEnded { standing, agent: None } => return format!("The ticket is {} already.", standing.as_str()),
+        };
+        fixed.to_owned()
+    }
+}
+
+impl IntoResponse for Fault {
+    fn into_response(self) -> Response {
+        let (status, code) = self.shape();
+        let mut error = json!({ "code": code, "message": self.message() });
+        match &self {
+            Self::TicketClaimed { agent, until } => {
+                error["held_by"] = json!(agent);
+                error["until"] = json!(rfc3339(*until));
+            }
+            Self::TicketEnded { standing, agent } => {
+                error["status"] = json!(standing.as_str());
+                error["ended_by"] = json!(agent);
+            }
+            _ => {}
+        }
+        let mut response = json(status, &json!({ "error": error }));
+        match self {
+            Self::Unauthorized => drop(response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
+            Self::StoreUnavailable => drop(response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"))),
+            _ => {}
+        }
+        response
+    }
+}
+
+impl From<Trouble> for Fault {
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::NotFound => Self::TicketNotFound,
+            Trouble::Conflict(Conflict::Held { agent, until }) => Self::TicketClaimed { agent, until },
+            Trouble::Conflict(Conflict::Ended { standing, agent }) => Self::TicketEnded { standing, agent },
+            Trouble::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Self {
+        tracing::warn!(%error, "the store does not answer an operator");
+        Self::StoreUnavailable
+    }
+}

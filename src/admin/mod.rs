@@ -1,0 +1,64 @@
+//! The listener for operators: the triage desk, and the place of everything else that is not for applications.
+//!
+//! ```text
+//! guard    who may: token, host, origin
+//! fault    what is said to who may not, or asks wrongly
+//! input    bodies and query strings, read strictly
+//! triage   /admin/triage: list, read, claim, answer, release, expire
+//! ```
+//!
+//! An area is a module with `routes()`, merged below; the guard stands in front of all of them. JSON in and out. There are no cookies, so
+//! a page somewhere else has nothing to ride on; requests that a browser sends for another page are refused all the same.
+
+mod fault;
+mod guard;
+mod input;
+mod triage;
+
+pub use fault::Fault;
+
+use crate::config::policy::Admin;
+use crate::stack::Gateway;
+use axum::Router;
+use axum::body::Body;
+use axum::middleware::from_fn_with_state;
+use axum::response::Response;
+use guard::Guard;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use http::{Method, StatusCode};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// What the areas share.
+#[derive(Clone)]
+struct Shared {
+    gateway: Arc<Gateway>,
+}
+
+/// Everything operators may ask, as an HTTP service.
+#[must_use]
+pub fn router(gateway: &Arc<Gateway>, settings: &Admin) -> Router {
+    let guard = Guard::new(settings);
+    Router::new()
+        .merge(triage::routes())
+        .method_not_allowed_fallback(|| async { Fault::MethodNotAllowed })
+        .fallback(|| async { Fault::RouteNotFound })
+        .layer(from_fn_with_state(guard, guard::check))
+        .with_state(Shared { gateway: Arc::clone(gateway) })
+}
+
+/// An answer in JSON, for nobody's cache.
+fn json(status: StatusCode, body: &Value) -> Response {
+    let mut response = Response::new(Body::from(body.to_string()));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// Whether a request changes nothing.
+fn only_reads(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
+}

@@ -1,0 +1,134 @@
+//! `[triage]` and `[admin]`: who takes over, who is told, and who may look.
+
+use super::Compiler;
+use super::server::count;
+use crate::config::file::{self, File, HookUrl};
+use crate::config::policy::{Admin, Secret, Triage, Webhook};
+use crate::config::read::At;
+use crate::webhook::Key;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+/// Where operators are listened to when nothing is said.
+const ADMIN: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 8081);
+/// Shorter tokens and secrets can be guessed.
+const SHORTEST: usize = 20;
+/// The most of a conversation that a store should hold, bytes.
+const LONGEST_CONVERSATION: usize = 1 << 20;
+/// A customer's open tickets are one small document.
+const MOST_PER_CUSTOMER: u64 = 100;
+/// All of them are counted twice a minute.
+const MOST_OPEN: u64 = 100_000;
+/// Attempts at a webhook: the pauses before the last two of ten are five minutes each.
+const MOST_ATTEMPTS: u64 = 10;
+
+/// `[triage]`
+pub fn triage(c: &mut Compiler<'_>, file: &File) -> Triage {
+    let default = Triage::default();
+    let Some(written) = &file.triage else { return default };
+    let file::Triage { place: _, keep, lease, conversation, conversation_max, open_per_customer, open, webhook } = written;
+    if let Some(at) = conversation_max.as_ref().filter(|at| at.value.0 > LONGEST_CONVERSATION) {
+        c.findings.problem(&at.place, "is more than 1MiB", "every ticket may be as long; 16KiB is usual");
+    }
+    for (at, most) in [(open_per_customer, MOST_PER_CUSTOMER), (open, MOST_OPEN)] {
+        if let Some(at) = at.as_ref().filter(|at| at.value > most) {
+            c.findings.problem(&at.place, format!("{} is out of range", at.value), format!("write a number from 1 to {most}"));
+        }
+    }
+    Triage {
+        keep: keep.map_or(default.keep, |keep| keep.0),
+        lease: lease.map_or(default.lease, |lease| lease.0),
+        conversation: conversation.unwrap_or(default.conversation),
+        conversation_max: conversation_max.as_ref().map_or(default.conversation_max, |size| size.value.0),
+        open_per_customer: count(c, open_per_customer.as_ref(), default.open_per_customer as u64, 1),
+        open: count(c, open.as_ref(), default.open as u64, 1),
+        webhook: webhook.as_ref().and_then(|webhook| self::webhook(c, webhook)),
+    }
+}
+
+/// `webhook`; `None` beside a problem.
+fn webhook(c: &mut Compiler<'_>, written: &file::Webhook) -> Option<Webhook> {
+    let file::Webhook { place, url, secret, timeout, attempts } = written;
+    if let Some(at) = attempts.as_ref().filter(|at| !(1..=MOST_ATTEMPTS).contains(&at.value)) {
+        c.findings.problem(
+            &at.place,
+            format!("{} is out of range", at.value),
+            format!("write a number from 1 to {MOST_ATTEMPTS}"),
+        );
+    }
+    if secret.is_none() {
+        c.findings.warn(
+            place,
+            "has no secret, so its receiver cannot tell our news from anybody's",
+            "write secret = { env = \"NAME\" }",
+        );
+    }
+    let key = secret.as_ref().and_then(|at| {
+        let secret = at.fetch(c.env, &mut c.findings)?;
+        match Key::read(&secret) {
+            Err(error) => c.findings.problem(&at.place, error.to_string(), "copy it once more, or leave whsec_ out"),
+            Ok(_) if secret.expose().len() < SHORTEST => {
+                c.findings.warn(&at.place, "is a short secret, which can be guessed", "use 20 or more random characters");
+            }
+            Ok(_) => {}
+        }
+        Some(secret)
+    });
+    let Some(url) = url else {
+        c.findings.missing(place, "url", "write the address that news are posted to");
+        return None;
+    };
+    Some(Webhook {
+        url: address(c, url)?,
+        secret: key,
+        timeout: timeout.map_or(Duration::from_secs(10), |timeout| timeout.0),
+        attempts: attempts.as_ref().map_or(5, |at| u32::try_from(at.value).unwrap_or(u32::MAX)),
+    })
+}
+
+/// An http(s) address. Messages never show it: it may hold a secret.
+fn address(c: &mut Compiler<'_>, at: &At<HookUrl>) -> Option<Secret> {
+    let url = match &at.value {
+        HookUrl::Plain(text) => Secret::new(text.trim()),
+        HookUrl::Secret(source) => At { value: source.clone(), place: at.place.clone() }.fetch(c.env, &mut c.findings)?,
+    };
+    let reason = match url.expose().parse::<http::Uri>() {
+        Ok(uri) if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none_or(str::is_empty) => {
+            "is not an http(s) URL"
+        }
+        Ok(uri) if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) => "has credentials in it",
+        Ok(uri) => {
+            let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+            let near = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+            if uri.scheme_str() == Some("http") && !near {
+                c.findings.warn(&at.place, "is not encrypted, and news hold customers' ids and answers", "use https");
+            }
+            return Some(url);
+        }
+        Err(_) => "is not a URL",
+    };
+    c.findings.problem(&at.place, reason, "write an address such as \"https://support.example.com/tollgate\"");
+    None
+}
+
+/// `[admin]`; `None` when the table is not there.
+pub fn admin(c: &mut Compiler<'_>, file: &File, public: SocketAddr) -> Option<Admin> {
+    let file::Admin { place, listen, token } = file.admin.as_ref()?;
+    let at = listen.as_ref().map_or(place, |listen| &listen.place);
+    let listen = listen.as_ref().map_or_else(|| SocketAddr::from(ADMIN), |listen| listen.value);
+    if listen == public && listen.port() != 0 {
+        c.findings.problem(at, format!("{listen} is the address of [server] as well"), "give operators a port of their own");
+    }
+    if token.is_none() && !listen.ip().is_loopback() && !c.findings.unreadable("admin.token") {
+        let reason = format!("{listen} is reachable from other machines, and without a token whoever calls is an operator");
+        c.findings.problem(at, reason, "write token = { env = \"NAME\" }, or listen on 127.0.0.1");
+    }
+    let token = token.as_ref().and_then(|at| {
+        let token = at.fetch(c.env, &mut c.findings)?;
+        if token.expose().len() < SHORTEST {
+            c.findings.problem(&at.place, "is a short token, which can be guessed", "use 20 or more random characters");
+        }
+        Some(token)
+    });
+    Some(Admin { listen, token })
+}

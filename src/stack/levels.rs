@@ -1,0 +1,271 @@
+//! The level of each pool, agreed on by all gateways of a store.
+//!
+//! Four times a second each gateway says in a document of the pool how much of the ceiling it used in the trailing minute, adds up what
+//! all gateways say, and steps the ladder whose state stands in the same document. Compare-and-set makes them take turns. So there is one
+//! state, it survives any of them, and all of them have read it a moment later. While the store is away each goes on from where the state
+//! stood, by its own use alone.
+
+use crate::config::policy::Levels as Policy;
+use crate::degrade::level::{self, Ladder, Pin, State};
+use crate::domain::{Clock, Timestamp};
+use crate::store::ceilings::{Ceilings, Part};
+use crate::store::documents::{Collection, Documents, Expected, Page, Write, Written};
+use parking_lot::RwLock;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::AbortHandle;
+
+/// Between two looks at the gauges.
+pub const TICK: Duration = Duration::from_millis(250);
+/// What a gateway said counts for so long, microseconds.
+const SAID: u64 = 5_000_000;
+/// How often a write is tried against other gateways that write at the same time.
+const TRIES: usize = 8;
+/// The state of a pool nobody uses is forgotten.
+const KEEP: Duration = Duration::from_secs(3_600);
+/// Pins at most: one a pool, and there are few.
+const PINS: usize = 1_000;
+/// Millionths in a thousandth.
+const PER_THOUSANDTH: u64 = 1_000;
+
+/// See the module.
+pub struct Levels {
+    ceilings: Arc<Ceilings>,
+    documents: Arc<dyn Documents>,
+    clock: Arc<dyn Clock>,
+    /// This gateway's name in the documents.
+    gateway: String,
+    pools: RwLock<HashMap<Arc<str>, Standing>>,
+    pins: RwLock<HashMap<String, Pinned>>,
+}
+
+/// How a pool stands, as last seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// The ladder's state.
+    pub state: State,
+    /// Use of the ceiling in the trailing minute, thousandths, all gateways together.
+    pub used: u64,
+}
+
+/// What gateways say of a pool.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Shared {
+    level: u8,
+    low_since: Option<u64>,
+    said: BTreeMap<String, Said>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Said {
+    at: u64,
+    /// By limit, millionths of the ceiling.
+    used: BTreeMap<String, u64>,
+}
+
+/// An operator's pin.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pinned {
+    /// The level that holds.
+    pub level: u8,
+    /// Until when, microseconds since the Unix epoch.
+    pub until: u64,
+    /// Who pinned it.
+    pub by: String,
+}
+
+impl Pinned {
+    const fn pin(&self) -> Pin {
+        Pin { level: self.level, until: Timestamp(self.until) }
+    }
+}
+
+impl Levels {
+    /// All pools at level 0.
+    #[must_use]
+    pub fn new(ceilings: Arc<Ceilings>, documents: Arc<dyn Documents>, clock: Arc<dyn Clock>) -> Self {
+        let gateway = format!("{:016x}", fastrand::u64(..));
+        Self { ceilings, documents, clock, gateway, pools: RwLock::default(), pins: RwLock::default() }
+    }
+
+    /// The level that holds for a ceiling (`pool`, or `pool/credential`).
+    #[must_use]
+    pub fn level(&self, owner: &str) -> u8 {
+        let state = self.pools.read().get(owner).copied().unwrap_or_default().state;
+        let pins = self.pins.read();
+        if pins.is_empty() {
+            return state.level;
+        }
+        level::effective(state, pins.get(pool_of(owner)).map(Pinned::pin), self.clock.now())
+    }
+
+    /// How every pool in use stands, and the level that holds there.
+    #[must_use]
+    pub fn all(&self) -> Vec<(Arc<str>, Standing, u8)> {
+        let pools = self.pools.read().clone();
+        pools.into_iter().map(|(owner, standing)| (owner.clone(), standing, self.level(&owner))).collect()
+    }
+
+    /// The pins, as last read.
+    #[must_use]
+    pub fn pinned(&self) -> HashMap<String, Pinned> {
+        self.pins.read().clone()
+    }
+
+    /// Pins a pool's level until `until`, for all gateways; `None` lets the gauge decide again.
+    ///
+    /// # Errors
+    /// When the store does not answer; nothing is changed as far as is known.
+    pub async fn pin(&self, pool: &str, pin: Option<Pinned>) -> Result<(), crate::store::StoreError> {
+        let keep = pin.as_ref().map(|pin| Duration::from_micros(Timestamp(pin.until).since(self.clock.now()).max(1)));
+        let value = pin.as_ref().map(|pin| serde_json::to_vec(pin).unwrap_or_default().into());
+        let write =
+            Write { collection: Collection::Pins, id: pool.to_owned(), expected: Expected::Anything, value, keep, rank: 0 };
+        self.documents.put(&write, None).await?;
+        match pin {
+            Some(pin) => self.pins.write().insert(pool.to_owned(), pin),
+            None => self.pins.write().remove(pool),
+        };
+        Ok(())
+    }
+
+    /// One look at every gauge.
+    pub async fn tick(&self, policy: &Policy) {
+        let ladder = ladder(policy);
+        self.read_pins().await;
+        let parts: HashMap<Arc<str>, Part> = self.ceilings.parts().into_iter().map(|part| (part.owner.clone(), part)).collect();
+        let known: Vec<Arc<str>> = self.pools.read().keys().cloned().collect();
+        let idle = known.into_iter().filter(|owner| !parts.contains_key(owner));
+        let owners: Vec<Arc<str>> = parts.keys().cloned().chain(idle).collect();
+        for owner in owners {
+            let own = said(parts.get(&owner), self.clock.now());
+            let before = self.pools.read().get(&owner).copied().unwrap_or_default();
+            let after = self.step(&owner, &own, before, &ladder).await;
+            report(&owner, before, after);
+            let over = after.state.level == 0 && own.used.values().all(|used| *used == 0) && !parts.contains_key(&owner);
+            if over {
+                self.pools.write().remove(&owner);
+            } else {
+                self.pools.write().insert(owner, after);
+            }
+        }
+    }
+
+    async fn read_pins(&self) {
+        let page = Page { limit: PINS, ..Page::default() };
+        // While the store is away, the pins stay as they were: they end by themselves.
+        let Ok(listed) = self.documents.list(Collection::Pins, &page, None).await else { return };
+        let pin = |value: &[u8]| serde_json::from_slice::<Pinned>(value).ok();
+        *self.pins.write() = listed.into_iter().filter_map(|one| Some((one.id, pin(&one.document.value)?))).collect();
+    }
+
+    /// Steps the shared ladder of a pool; without the store, this gateway's own.
+    async fn step(&self, owner: &str, own: &Said, before: Standing, ladder: &Ladder) -> Standing {
+        let Ok(mut found) = self.documents.get(Collection::Levels, owner, None).await else {
+            let used = own.used.values().copied().max().unwrap_or(0) / PER_THOUSANDTH;
+            return Standing { state: ladder.step(before.state, used, self.clock.now()), used };
+        };
+        for _ in 0..TRIES {
+            let now = self.clock.now();
+            let mut shared: Shared =
+                found.as_ref().and_then(|document| serde_json::from_slice(&document.value).ok()).unwrap_or_default();
+            shared.said.insert(self.gateway.clone(), own.clone());
+            shared.said.retain(|_, said| now.micros().abs_diff(said.at) < SAID);
+            let used = total(&shared.said);
+            let state = State { level: shared.level.min(3), low_since: shared.low_since.map(Timestamp) };
+            let state = ladder.step(state, used, now);
+            shared.level = state.level;
+            shared.low_since = state.low_since.map(Timestamp::micros);
+            let write = Write {
+                collection: Collection::Levels,
+                id: owner.to_owned(),
+                expected: found.as_ref().map_or(Expected::Nothing, |document| Expected::Version(document.version)),
+                value: Some(serde_json::to_vec(&shared).unwrap_or_default().into()),
+                keep: Some(KEEP),
+                rank: 0,
+            };
+            match self.documents.put(&write, None).await {
+                Ok(Written::Done(_)) | Err(_) => return Standing { state, used },
+                Ok(Written::Found(other)) => found = other,
+            }
+        }
+        // Others stepped it so often meanwhile that it is up to date; what this gateway used is said a tick later.
+        let shared: Option<Shared> = found.and_then(|document| serde_json::from_slice(&document.value).ok());
+        shared.map_or(before, |shared| Standing {
+            state: State { level: shared.level.min(3), low_since: shared.low_since.map(Timestamp) },
+            used: total(&shared.said),
+        })
+    }
+}
+
+impl std::fmt::Debug for Levels {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Levels").finish_non_exhaustive()
+    }
+}
+
+/// The ladder of a policy.
+fn ladder(policy: &Policy) -> Ladder {
+    let thousandths = |percent: u8| u64::from(percent) * 10;
+    Ladder {
+        up: policy.up.map(thousandths),
+        margin: thousandths(policy.margin),
+        hold: policy.hold.map(|hold| u64::try_from(hold.as_micros()).unwrap_or(u64::MAX)),
+    }
+}
+
+fn said(part: Option<&Part>, now: Timestamp) -> Said {
+    let used = part.into_iter().flat_map(|part| &part.limits).map(|(limit, used)| (limit.as_str().to_owned(), *used));
+    Said { at: now.micros(), used: used.collect() }
+}
+
+/// The use of the fullest limit, thousandths, all gateways together.
+fn total(said: &BTreeMap<String, Said>) -> u64 {
+    let mut by_limit: HashMap<&str, u64> = HashMap::new();
+    for (limit, used) in said.values().flat_map(|said| &said.used) {
+        let sum = by_limit.entry(limit).or_default();
+        *sum = sum.saturating_add(*used);
+    }
+    by_limit.values().copied().max().unwrap_or(0) / PER_THOUSANDTH
+}
+
+/// The pool of a ceiling: in passthrough mode each credential has its own ceiling of each pool.
+#[must_use]
+pub fn pool_of(owner: &str) -> &str {
+    owner.split_once('/').map_or(owner, |(pool, _)| pool)
+}
+
+fn report(owner: &str, before: Standing, after: Standing) {
+    let (from, to) = (before.state.level, after.state.level);
+    if from != to {
+        tracing::warn!(pool = pool_of(owner), from, to, used_permille = after.used, "the level of a pool has changed");
+    }
+}
+
+/// Looks at the gauges until it is dropped.
+#[derive(Debug)]
+pub struct LevelKeeper(AbortHandle);
+
+impl LevelKeeper {
+    /// Starts the task. `policy` gives the configuration in force.
+    pub fn start(levels: Arc<Levels>, policy: impl Fn() -> Policy + Send + 'static) -> Self {
+        let ticking = async move {
+            loop {
+                tokio::time::sleep(TICK).await;
+                levels.tick(&policy()).await;
+            }
+        };
+        Self(tokio::spawn(ticking).abort_handle())
+    }
+}
+
+impl Drop for LevelKeeper {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! Layer 6: requests that are sent twice (`Idempotency-Key`), and requests that are answered later (`Prefer: respond-async`).
+//!
+//! Stands after `customer_rate` and `inspect` and before everything that claims or calls. So a repeat costs no message, no money and no
+//! call; whoever was just seen empty is refused before it; and a body that is wrong is refused at once, also when the answer could come
+//! later. Routes that cost nothing (models, `count_tokens`) have no keys.
+//!
+//! A request with a key is run without its client once the provider was asked (see [`keyed`]): the key says that the client will come
+//! back for the reply. While the store is away such requests are 503, since nobody can say whether they ran before.
+
+mod body;
+mod keyed;
+
+use super::call::{Call, Rejected, Reply};
+use super::gateway::Gateway;
+use super::jobs;
+use crate::repeats::key::{self, Meant, Owner};
+use crate::reply::Rejection;
+use futures_util::future::{BoxFuture, Either, ready};
+use keyed::Keyed;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tower::{Layer, Service};
+
+/// Makes repeats safe for whatever it wraps.
+#[derive(Clone, Debug)]
+pub struct RepeatLayer(pub Arc<Gateway>);
+
+impl<S> Layer<S> for RepeatLayer {
+    type Service = Repeat<S>;
+    fn layer(&self, inner: S) -> Repeat<S> {
+        Repeat { inner, gateway: self.0.clone() }
+    }
+}
+
+/// See [`RepeatLayer`].
+#[derive(Clone, Debug)]
+pub struct Repeat<S> {
+    inner: S,
+    gateway: Arc<Gateway>,
+}
+
+impl<S> Service<Call> for Repeat<S>
+where
+    S: Service<Call, Response = Reply, Error = Box<Rejected>> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = Reply;
+    type Error = Box<Rejected>;
+    type Future = Either<S::Future, BoxFuture<'static, Result<Reply, Self::Error>>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, call: Call) -> Self::Future {
+        if call.who.api.is_free() {
+            return Either::Left(self.inner.call(call));
+        }
+        let later = jobs::asked_for(&call.who);
+        let keyed = match keyed(&call, later) {
+            Ok(keyed) => keyed,
+            Err(rejection) => return Either::Right(Box::pin(ready(Err(rejection.into())))),
+        };
+        if keyed.is_none() && !later {
+            return Either::Left(self.inner.call(call));
+        }
+        let gateway = self.gateway.clone();
+        let run: BoxFuture<'static, _> = if later {
+            Box::pin(jobs::take_in(call, gateway.clone()))
+        } else {
+            let mut inner = self.inner.clone(); // every layer of ours is always ready, so a clone is as good as the original
+            Box::pin(async move { inner.call(call).await })
+        };
+        Either::Right(match keyed {
+            Some(keyed) => Box::pin(keyed.run(run, gateway)),
+            None => run,
+        })
+    }
+}
+
+/// The key of a call, and what it stands for.
+fn keyed(call: &Call, later: bool) -> Result<Option<Keyed>, Rejection> {
+    let who = &call.who;
+    let wrong = |problem: &'static str| Rejection::InvalidHeader { name: "Idempotency-Key", problem: problem.into() };
+    let Some(key) = key::read(&who.head.headers).map_err(wrong)? else { return Ok(None) };
+    let account = who.credential.account();
+    let owner = Owner { app: &who.app.name, account: account.as_deref(), customer: who.customer.id.as_str() };
+    let target = who.head.uri.path_and_query().map_or("", |target| target.as_str());
+    let user = who.customer.user.as_ref().map(|(user, _)| user.as_str());
+    Ok(Some(Keyed {
+        place: key::place(&owner, key),
+        fingerprint: key::fingerprint(&Meant { target, user, later, body: &call.body }),
+        record: who.record.clone(),
+        keep: who.policy.repeats.keep,
+        max_reply: who.policy.repeats.max_reply,
+        // Half a job taken in would be taken in again by the repeat.
+        goes_on: later,
+    }))
+}
