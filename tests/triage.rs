@@ -21,5 +21,3 @@ mod conversations;
 mod hooks;
 #[path = "triage/races.rs"]
 mod races;
-#[path = "triage/readme.rs"]
-mod readme;

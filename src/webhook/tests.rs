@@ -140,7 +140,8 @@ async fn each_attempt_is_signed_anew_under_the_same_id() {
         assert_eq!(header("webhook-id"), "tt_1.answered");
         assert_eq!(header("content-type"), "application/json");
         let signed = [format!("tt_1.answered.{}.", header("webhook-timestamp")).as_bytes(), &seen.body].concat();
-        let given = base64::engine::general_purpose::STANDARD.decode(&header("webhook-signature")["v1,".len()..]).expect("base64");
+        let given =
+            base64::engine::general_purpose::STANDARD.decode(&header("webhook-signature")["v1,".len()..]).expect("base64");
         let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &key);
         ring::hmac::verify(&key, &signed, &given).expect("the signature of this attempt");
         stamps.push(header("webhook-timestamp"));

@@ -100,7 +100,9 @@ async fn the_queue_is_listed_by_priority_and_age_filtered_and_in_pages() {
         assert!(page < 6, "the pages end");
         let (status, listing) = world.look(0, &format!("/admin/triage?limit=1{after}")).await;
         assert_eq!(status, 200);
-        paged.extend(listing["tickets"].as_array().expect("a list").iter().map(|ticket| ticket["id"].as_str().unwrap().to_owned()));
+        paged.extend(
+            listing["tickets"].as_array().expect("a list").iter().map(|ticket| ticket["id"].as_str().unwrap().to_owned()),
+        );
         let Some(next) = listing["next"].as_str() else { break };
         after = format!("&after={next}");
     }
@@ -142,8 +144,18 @@ async fn what_makes_no_sense_is_said_and_changes_nothing() {
         (claim.clone(), json!(7), 400, "invalid_request"),
         (format!("/admin/triage/{id}/answer"), json!({ "agent": "ann" }), 400, "invalid_request"),
         (format!("/admin/triage/{id}/answer"), json!({ "agent": "ann", "text": " " }), 400, "invalid_request"),
-        (format!("/admin/triage/{id}/answer"), json!({ "agent": "ann", "text": "x".repeat((16 << 10) + 1) }), 400, "invalid_request"),
-        (format!("/admin/triage/{id}/answer"), json!({ "agent": "ann", "text": "x".repeat(256 << 10) }), 413, "request_too_large"),
+        (
+            format!("/admin/triage/{id}/answer"),
+            json!({ "agent": "ann", "text": "x".repeat((16 << 10) + 1) }),
+            400,
+            "invalid_request",
+        ),
+        (
+            format!("/admin/triage/{id}/answer"),
+            json!({ "agent": "ann", "text": "x".repeat(256 << 10) }),
+            413,
+            "request_too_large",
+        ),
         (format!("/admin/triage/{unknown}/claim"), by("ann"), 404, "ticket_not_found"),
         ("/admin/triage".to_owned(), by("ann"), 405, "method_not_allowed"),
     ] {
@@ -154,7 +166,8 @@ async fn what_makes_no_sense_is_said_and_changes_nothing() {
     let bed = world.bed();
     for kind in ["application/x-www-form-urlencoded", "text/plain", "multipart/form-data"] {
         let url = format!("http://{}{claim}", bed.admin.expect("an admin listener"));
-        let reply = bed.client.post(url).header("content-type", kind).body(by("ann").to_string()).send().await.expect("an answer");
+        let reply =
+            bed.client.post(url).header("content-type", kind).body(by("ann").to_string()).send().await.expect("an answer");
         assert_eq!(reply.status(), 415, "{kind}");
     }
     assert_eq!(world.look(0, &format!("/admin/triage/{id}")).await.1["status"], "open");
@@ -188,7 +201,10 @@ async fn the_listener_is_there_when_configured_and_asks_for_its_token() {
         let body: Value = serde_json::from_slice(&reply.bytes().await.expect("a body")).expect("JSON");
         assert_eq!((status, body["error"]["code"].as_str().unwrap_or_default()), right, "{shown:?} {origin:?}");
         assert_eq!(headers.get("www-authenticate").is_some(), status == 401);
-        assert_eq!((headers["cache-control"].as_bytes(), headers["x-content-type-options"].as_bytes()), (&b"no-store"[..], &b"nosniff"[..]));
+        assert_eq!(
+            (headers["cache-control"].as_bytes(), headers["x-content-type-options"].as_bytes()),
+            (&b"no-store"[..], &b"nosniff"[..])
+        );
     }
     // Operators' routes are not on the public listener, nor the public ones here.
     let public = bed.client.get(bed.url("/admin/triage")).header("authorization", "Bearer 0123456789abcdef0123").send().await;

@@ -43,7 +43,8 @@ async fn only_the_customer_and_the_app_of_a_ticket_see_it() {
         ("c%2Ft", Some("Bearer key-of-the-shop"), Some("t"), (404, "ticket_not_found")),
         (&id.to_uppercase(), Some("Bearer key-of-the-shop"), Some("t"), (404, "ticket_not_found")),
     ] {
-        let headers: Vec<_> = token.map(|token| ("authorization", token)).into_iter().chain(customer.map(|c| ("x-customer-id", c))).collect();
+        let headers: Vec<_> =
+            token.map(|token| ("authorization", token)).into_iter().chain(customer.map(|c| ("x-customer-id", c))).collect();
         let (status, headers, body) = ask(&world, id, &headers).await;
         assert_eq!((status, body["error"]["code"].as_str().unwrap_or_default()), right, "{id} {token:?} {customer:?}");
         assert!(headers.contains_key("x-tollgate-request-id"));
@@ -51,7 +52,10 @@ async fn only_the_customer_and_the_app_of_a_ticket_see_it() {
     // Refused in the format of whoever asks.
     let anthropic = [("x-api-key", "key-of-the-shop"), ("x-customer-id", "t"), ("anthropic-version", "2023-06-01")];
     let (status, _, body) = ask(&world, unknown, &anthropic).await;
-    assert_eq!((status, &body["type"], &body["error"]["details"]["error_code"]), (404, &json!("error"), &json!("ticket_not_found")));
+    assert_eq!(
+        (status, &body["type"], &body["error"]["details"]["error_code"]),
+        (404, &json!("error"), &json!("ticket_not_found"))
+    );
     let post = world.bed().client.post(world.bed().url(&format!("/v1/triage/{id}"))).send().await.expect("an answer");
     assert_eq!((post.status().as_u16(), post.headers()["allow"].as_bytes()), (405, &b"GET"[..]));
     world.assert_books(&["t"]).await;
@@ -101,7 +105,10 @@ async fn a_store_that_is_away_is_a_503_for_app_and_agent() {
     let id = world.hand_off(of("t", "c")).await;
     world.documents.be(FAILS);
     let (status, headers, body) = ask(&world, &id, &[("authorization", "Bearer sk-test"), ("x-customer-id", "t")]).await;
-    assert_eq!((status, &body["error"]["code"], headers["retry-after"].as_bytes()), (503, &json!("triage_unavailable"), &b"1"[..]));
+    assert_eq!(
+        (status, &body["error"]["code"], headers["retry-after"].as_bytes()),
+        (503, &json!("triage_unavailable"), &b"1"[..])
+    );
     for (status, body) in [
         world.look(0, "/admin/triage").await,
         world.look(0, &format!("/admin/triage/{id}")).await,

@@ -80,7 +80,10 @@ async fn a_ticket_that_nobody_answers_expires_and_frees_its_place() {
     world.clock.pass(Duration::from_secs(1));
     assert_eq!(world.poll("t", &first).await.1["status"], "expired");
     let (status, refused) = world.act(0, &format!("/admin/triage/{first}/claim"), by("ann")).await;
-    assert_eq!((status, &refused["error"]["code"], &refused["error"]["status"]), (409, &json!("ticket_ended"), &json!("expired")));
+    assert_eq!(
+        (status, &refused["error"]["code"], &refused["error"]["status"]),
+        (409, &json!("ticket_ended"), &json!("expired"))
+    );
     let second = world.hand_off(of("t", "c")).await;
     assert_ne!(second, first);
     world.clock.pass(Duration::from_secs(2));

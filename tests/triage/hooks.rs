@@ -85,7 +85,10 @@ async fn opened_and_answered_tickets_are_told_with_a_signature() {
         assert_eq!((header("content-type").as_str(), header("webhook-timestamp").as_str()), ("application/json", "1800000000"));
         assert!(!headers.contains_key("authorization"));
         let body: Value = serde_json::from_slice(body).expect("JSON");
-        assert_eq!((&body["timestamp"], &body["data"]["id"], &body["data"]["customer"]), (&json!("2027-01-15T08:00:00Z"), &json!(id), &json!("t")));
+        assert_eq!(
+            (&body["timestamp"], &body["data"]["id"], &body["data"]["customer"]),
+            (&json!("2027-01-15T08:00:00Z"), &json!(id), &json!("t"))
+        );
         told.push((header("webhook-id"), body["type"].clone(), body["data"]["answer"]["text"].clone()));
     }
     let right = [

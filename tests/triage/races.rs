@@ -33,7 +33,8 @@ async fn of_many_answers_at_once_the_customer_gets_one() {
         let path = format!("/admin/triage/{id}/answer");
         let answer = |n: usize| world.act(n % 2, &path, json!({ "agent": format!("agent-{n}"), "text": format!("answer {n}") }));
         let answers = join_all((0..8).map(answer)).await;
-        let given: Vec<_> = answers.iter().filter(|(status, _)| *status == 200).map(|(_, body)| &body["answer"]["text"]).collect();
+        let given: Vec<_> =
+            answers.iter().filter(|(status, _)| *status == 200).map(|(_, body)| &body["answer"]["text"]).collect();
         assert_eq!(given.len(), 1, "{answers:?}");
         assert_eq!(&world.poll("t", &id).await.1["answer"]["text"], given[0]);
     }

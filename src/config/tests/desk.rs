@@ -40,7 +40,10 @@ fn what_is_left_out_is_shipped_and_what_is_written_counts() {
 fn what_cannot_be_used_is_refused_without_showing_secrets() {
     let environment = [("SHORT", "short-secret"), ("BAD", "whsec_no!base64-but-long-enough"), ("URL", "https://u:pw@x.example/")];
     for (text, right) in [
-        ("[admin]\nlisten = \"0.0.0.0:8081\"", "f:2: admin.listen: 0.0.0.0:8081 is reachable from other machines, and without a token"),
+        (
+            "[admin]\nlisten = \"0.0.0.0:8081\"",
+            "f:2: admin.listen: 0.0.0.0:8081 is reachable from other machines, and without a token",
+        ),
         ("[admin]\nlisten = \"[::]:8081\"", "f:2: admin.listen: [::]:8081 is reachable"),
         ("[admin]\nlisten = \"127.0.0.1:8080\"", "f:2: admin.listen: 127.0.0.1:8080 is the address of [server] as well"),
         ("[admin]\ntoken = { env = \"SHORT\" }", "f:2: admin.token: is a short token, which can be guessed"),
@@ -70,7 +73,10 @@ fn what_cannot_be_used_is_refused_without_showing_secrets() {
     for (text, right) in [
         ("[triage]\nwebhook = { url = \"https://x\" }", "triage.webhook: has no secret"),
         ("[triage]\nwebhook = { url = \"http://x\", secret = { env = \"SHORT\" } }", "triage.webhook.url: is not encrypted"),
-        ("[triage]\nwebhook = { url = \"http://[::1]:1\", secret = { env = \"SHORT\" } }", "triage.webhook.secret: is a short secret"),
+        (
+            "[triage]\nwebhook = { url = \"http://[::1]:1\", secret = { env = \"SHORT\" } }",
+            "triage.webhook.secret: is a short secret",
+        ),
     ] {
         let warnings = sound(text, &environment).1;
         assert!(warnings.iter().any(|warning| warning.contains(right)), "{text}: {warnings:#?}");
