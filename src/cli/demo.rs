@@ -130,9 +130,9 @@ on_provider = []
 tpm = 2_000
 on_spend = []
 on_provider = []
-# No dollars at all, and a person instead.
+# A millionth of a dollar a day, which buys nothing, and a person instead.
 [plans.demo-person]
-spend = {{ day = 0 }}
+spend = {{ day = 0.000_001 }}
 on_spend = ["handoff"]
 on_provider = []
 
