@@ -8,6 +8,7 @@
 --     'b' capacity gain unit | 'w' limit | 'm' cap and four period starts in seconds
 -- Its reply, integers: now, admitted (1 or 0), start_in in microseconds, granted output cap (-1: as wanted), then for each claim:
 --   outcome, its wait in microseconds, used, held, remaining, reset_in in microseconds, booked
+-- and behind them all, what limits.lua calls the floor: how many budgets were repaired, and for each claim the generation (0: no budget)
 --
 -- Hold record: <deadline>|<key> <limit> <period start> <amount>|...   one part per budget: all that sweep.lua needs to book it.
 -- Between deadline and parts renew.lua adds a space and the nano-dollars metered so far, where it knows them.
@@ -103,7 +104,8 @@ end
 
 -- === write ===
 
--- Takes what was admitted, or of a refused request only the message it was. The claims that are to be written.
+-- Takes what was admitted, or of a refused request only the message it was. The claims that are to be written: those, and budgets that
+-- were repaired.
 local function take(a, now)
   local taken = {}
   a.held = {}
@@ -116,6 +118,8 @@ local function take(a, now)
       if c.kind == 'm' then
         a.held[#a.held + 1] = format('|%s %s %.0f %.0f', KEYS[c.key], c.limit, c.current.start, c.amount)
       end
+    elseif c.repaired then
+      taken[#taken + 1] = c     -- as it was found, repaired
     end
   end
   return taken
@@ -142,6 +146,8 @@ local function decision(a, now)
     reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = c.outcome, c.wait, used, held
     reply[n + 5], reply[n + 6], reply[n + 7] = remaining, reset_in, booked
   end
+  reply[#reply + 1] = repaired
+  for _, c in ipairs(a.claims) do reply[#reply + 1] = c.generation or 0 end
   return reply
 end
 

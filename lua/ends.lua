@@ -95,7 +95,8 @@ local function settle(e, states, now)
       if c.bounds then open(c, states, now) else recall(c, states) end
       -- The first line of each gives back what is held, or takes back what a sweeper booked: that, whatever is claimed.
       local part = format('%s %s %.0f', KEYS[c.key], c.limit, c.booked)
-      c:settle(c.booked, e.held[part] or 0, c.actual, e.swept[part] or 0)
+      local _, spent = c:settle(c.booked, e.held[part] or 0, c.actual, e.swept[part] or 0)
+      c.spent = spent
       e.held[part], e.swept[part] = nil, nil
     end
     states[c.key][c.limit] = c:pack()     -- a second line of the same limit goes on from here

@@ -9,7 +9,8 @@
 -- States, one field of a hash per limit (the field is the limit's name):
 --   bucket   b<level> <at> <unit>           units in it (negative: debt), microseconds, units per token
 --   window   w<at> <second>:<amount> ...    microseconds, then the slots, oldest first
---   budget   <start> <spent> <held> <start> <spent> <held>      the present period, then the one before it
+--   budget   <start> <spent> <held> <start> <spent> <held> <generation>
+--            the present period, then the one before it; the generation counts deliberate decreases of what is spent
 -- Anything else in a field counts as never seen and is overwritten by the next write.
 
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
@@ -47,7 +48,8 @@ local function clock(given)
   return tonumber(time[1]) * 1000000 + tonumber(time[2])
 end
 
--- Reads the numbers of a rule into a claim or line: kind, then what the kind needs.
+-- Reads the numbers of a rule into a claim or line: kind, then what the kind needs. With a budget comes what the gateway last saw spent
+-- of it: period start, generation, amount (zeros where it saw nothing).
 local function rule(c)
   c.kind = text()
   if c.kind == 'b' then
@@ -58,6 +60,7 @@ local function rule(c)
   else
     c.cap = number()
     c.bounds = { number(), number(), number(), number() }
+    c.floor = { period = number(), generation = number(), spent = number() }
   end
 end
 
@@ -336,6 +339,9 @@ end
 local Budget = {}
 Budget.__index = Budget
 
+-- Budgets that this call found with less spent than was seen.
+local repaired = 0
+
 -- Start and end, in seconds, of the period in which `now` lies: the deciding clock picks among the boundaries passed in.
 function Budget:period(now)
   local second, b = floor(now / 1000000), self.bounds
@@ -346,10 +352,10 @@ end
 
 -- The periods as they were stored.
 function Budget:recall(raw)
-  local n = { 0, 0, 0, 0, 0, 0 }
+  local n = { 0, 0, 0, 0, 0, 0, 0 }
   if raw then
-    local stored = { match(raw, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$') }
-    for i = 1, 6 do
+    local stored = { match(raw, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$') }
+    for i = 1, 7 do
       stored[i] = tonumber(stored[i])
       if not stored[i] or stored[i] > EXACT then stored = n end
     end
@@ -357,6 +363,25 @@ function Budget:recall(raw)
   end
   self.current = { start = n[1], spent = n[2], held = n[3] }
   self.previous = { start = n[4], spent = n[5], held = n[6] }
+  self.generation = n[7]
+end
+
+-- Nothing here ever makes less spent without a new generation. So what a gateway saw spent of the same period, in this generation or a
+-- later one, was spent: where there is less now, this server has lost it (a failover, a flush).
+function Budget:repair()
+  local seen = self.floor
+  if seen.period == 0 or seen.generation < self.generation then return end
+  for _, period in ipairs({ self.current, self.previous }) do
+    if period.start == seen.period then
+      self.generation = seen.generation
+      if period.spent < seen.spent then
+        period.spent = seen.spent
+        self.repaired = true
+        repaired = repaired + 1
+      end
+      return
+    end
+  end
 end
 
 function Budget:open(raw, now)
@@ -366,6 +391,7 @@ function Budget:open(raw, now)
     self.previous = self.current
     self.current = { start = start, spent = 0, held = 0 }
   end
+  self:repair()
 end
 
 -- Sums above 2^53 may be rounded, but not below 2^53, and no cap is larger.
@@ -384,9 +410,11 @@ end
 function Budget:settle(start, held, actual, booked)
   for _, period in ipairs({ self.current, self.previous }) do
     if period.start == start then
+      local before = period.spent
       period.held = max(period.held - held, 0)
-      period.spent = min(max(period.spent - booked, 0) + actual, EXACT)
-      return true
+      period.spent = min(max(before - booked, 0) + actual, EXACT)
+      if period.spent < before then self.generation = self.generation + 1 end
+      return true, period.spent
     end
   end
   return false
@@ -401,7 +429,7 @@ end
 
 function Budget:pack()
   local c, p = self.current, self.previous
-  return format('%.0f %.0f %.0f %.0f %.0f %.0f', c.start, c.spent, c.held, p.start, p.spent, p.held)
+  return format('%.0f %.0f %.0f %.0f %.0f %.0f %.0f', c.start, c.spent, c.held, p.start, p.spent, p.held, self.generation)
 end
 
 -- The period and the longest stream that may still settle in it. Of a state that was only recalled its key knows.

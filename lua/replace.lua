@@ -26,7 +26,10 @@ local written = settle(old, states, now)
 decide(asked, states, now)
 -- After the lines, so that of two for one limit the claim stays, which was decided over what the line had left.
 for _, c in ipairs(take(asked, now)) do written[#written + 1] = c end
-if not asked.admitted then return decision(asked, now) end
+if not asked.admitted then
+  repaired = 0      -- nor is anything repaired that was found so
+  return decision(asked, now)
+end
 
 -- write all
 

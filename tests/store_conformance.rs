@@ -11,6 +11,8 @@ mod budgets;
 mod elastic;
 #[path = "store_conformance/fixture.rs"]
 mod fixture;
+#[path = "store_conformance/floor.rs"]
+mod floor;
 #[path = "store_conformance/leases.rs"]
 mod leases;
 #[path = "store_conformance/model.rs"]

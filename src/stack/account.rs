@@ -43,8 +43,11 @@ pub struct Account {
     attempting: bool,
     /// Whether the provider has seen any of the attempts.
     reached: bool,
-    /// What failed attempts used, as far as the provider charges it.
+    /// What failed attempts used, as far as the provider charges it; apart from the last one, whose reply may yet be passed on and book it.
     charged: Actuals,
+    charged_last: Actuals,
+    /// Whether some of that is our own count.
+    estimated: bool,
     /// What the last attempt that failed did.
     last_fault: Option<ProviderFault>,
     /// The leave under which the present attempt runs, for what goes wrong after its answer has begun.
@@ -102,6 +105,8 @@ impl Account {
             attempting: false,
             reached: false,
             charged: Actuals::default(),
+            charged_last: Actuals::default(),
+            estimated: false,
             last_fault: None,
             leave: None,
         }
@@ -111,6 +116,7 @@ impl Account {
     pub fn attempt(&mut self) {
         self.attempts += 1;
         self.attempting = true;
+        self.charged.add(&std::mem::take(&mut self.charged_last));
         self.record.note(|facts| facts.attempts += 1);
     }
 
@@ -130,10 +136,13 @@ impl Account {
         self.attempting = false;
         self.last_fault = Some(fault);
         let used = end.map(|end| self.used_by_failed(end)).unwrap_or_default();
+        if let Some(end) = end {
+            self.charged_last = used;
+            self.estimated |= end.summary.partial_bytes > 0;
+        }
         let seen = !matches!(fault, ProviderFault::Connect | ProviderFault::BreakerOpen { .. });
         // A provider that refuses for a rate has not taken the prompt; one that fails may well have.
         let input = if seen && !matches!(fault, ProviderFault::RateLimited { .. }) { self.input.best } else { 0 };
-        self.charged.add(&used);
         if let Some(reservation) = &mut self.reservation {
             let input_uncached = used.input_uncached.max(input);
             reservation.attempt_ended(&Actuals { attempted: seen, input: used.input.max(input), input_uncached, ..used });
@@ -144,10 +153,10 @@ impl Account {
     fn used_by_failed(&self, end: &End) -> Actuals {
         let summary = &end.summary;
         let mut usage = summary.usage.clone().unwrap_or_default();
-        if summary.error.is_none() && !summary.input_known && summary.partial_bytes > 0 {
+        if !summary.input_known && summary.partial_bytes > 0 {
             usage.uncached_input = self.input.best;
         }
-        if summary.error.is_none() && !summary.output_known {
+        if !summary.output_known {
             self.estimate_output(&mut usage, end);
         }
         self.actuals(&usage)
@@ -171,8 +180,15 @@ impl Account {
         self.settle_failed();
     }
 
+    /// The reply of the last attempt is passed on after all, and books what it used itself.
+    pub fn resumed(&mut self) {
+        self.charged_last = Actuals::default();
+        self.attempting = true;
+    }
+
     fn settle_failed(&mut self) {
         if self.reached {
+            self.record.note(|facts| facts.usage_estimated = self.estimated);
             self.settle(&Actuals { attempted: true, ..Actuals::default() });
         } else {
             self.reservation = None; // never attempted, so dropping it gives everything back
@@ -183,7 +199,9 @@ impl Account {
     /// account has nothing left to settle then.
     #[must_use]
     pub fn take_used(&mut self) -> Option<Used> {
-        let actuals = Actuals { attempted: self.reached, ..self.charged };
+        let mut actuals = self.charged;
+        actuals.add(&self.charged_last);
+        actuals.attempted = self.reached;
         let reservation = self.reservation.take()?;
         self.record.note(|facts| facts.cost = facts.cost.saturating_add(actuals.cost));
         Some(Used { reservation, actuals })
@@ -296,7 +314,7 @@ impl Account {
         }
         self.record.note(|facts| {
             facts.usage = Some(usage.clone());
-            facts.usage_estimated = estimated;
+            facts.usage_estimated = estimated || self.estimated;
         });
         self.settle(&self.actuals(usage));
     }
@@ -304,6 +322,7 @@ impl Account {
     /// Settles to this and what failed attempts were charged.
     fn settle(&mut self, last: &Actuals) {
         let mut actuals = self.charged;
+        actuals.add(&self.charged_last);
         actuals.add(last);
         if let Some(reservation) = self.reservation.take() {
             // A request may have several accounts, one for each model it was tried with.

@@ -102,6 +102,9 @@ fn chain_of(plan: &Plan, cause: Cause) -> &[Step] {
 
 /// What stopped a try; `None` where that is final.
 fn cause_of(rejected: &Rejected) -> Option<Cause> {
+    if rejected.flood {
+        return None;
+    }
     if rejected.failed.is_some() {
         return Some(Cause::Provider);
     }
@@ -227,7 +230,7 @@ where
             facts.fallback_model = None;
             (facts.model_is_known, facts.estimated_input, facts.output_cap, facts.pool_level, facts.degraded) = before;
         };
-        record.note(|facts| facts.degraded = Vec::new());
+        record.note(|facts| (facts.pool_level, facts.degraded) = (None, Vec::new()));
         let cheaper = match fallback::call_of(self.spare, fallback, &self.gateway).await {
             Ok(cheaper) => cheaper,
             Err(barred) => {

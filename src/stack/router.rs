@@ -180,6 +180,11 @@ async fn readyz(State(routes): State<Routes>) -> Response {
     let standing = routes.gateway.ledger.standing().unwrap_or_default();
     let (status, text) = match standing.alone_until {
         _ if routes.draining.load(Ordering::Relaxed) => (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n".to_owned()),
+        _ if answers && !standing.breaker_open && standing.evicts => (
+            StatusCode::OK,
+            "ready, but the store may throw budgets away when its memory is full: set its maxmemory-policy to noeviction\n"
+                .to_owned(),
+        ),
         _ if answers && !standing.breaker_open => (StatusCode::OK, "ready\n".to_owned()),
         Some(until) => {
             let (alone, refused, waiting) = (standing.alone, standing.refused_alone, standing.waiting);
@@ -239,11 +244,13 @@ fn show(metrics: &OutageMetrics, standing: &Status) {
         (&metrics.refused_alone, standing.refused_alone),
         (&metrics.replayed, standing.replayed),
         (&metrics.stale, standing.stale),
+        (&metrics.repaired, standing.repaired),
     ] {
         // Counted over there, by one that only counts up.
         counter.inner().store(count, Ordering::Relaxed);
     }
     metrics.away.set(i64::from(standing.away));
+    metrics.evicts.set(i64::from(standing.evicts));
     metrics.breaker_open.set(i64::from(standing.breaker_open));
     metrics.waiting.set(i64::try_from(standing.waiting).unwrap_or(i64::MAX));
     metrics.gateways.set(i64::try_from(standing.gateways).unwrap_or(i64::MAX));

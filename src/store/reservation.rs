@@ -51,7 +51,8 @@ impl Actuals {
     }
 
     /// What a claim of this measure is settled to.
-    fn of(&self, claim: &Claim) -> u64 {
+    #[must_use]
+    pub const fn of(&self, claim: &Claim) -> u64 {
         match claim.measure {
             Measure::Message => claim.amount,
             Measure::Request | Measure::Reserved if self.attempted => claim.amount,

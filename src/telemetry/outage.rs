@@ -17,6 +17,10 @@ pub struct OutageMetrics {
     pub replayed: Counter,
     /// Settlements given up because they may have been booked before.
     pub stale: Counter,
+    /// Budgets of which the store had lost what was spent, and that were repaired.
+    pub repaired: Counter,
+    /// Whether the store may throw books away when its memory is full (1 or 0).
+    pub evicts: Gauge,
     /// Whether the store is away (1 or 0).
     pub away: Gauge,
     /// Whether it is not even asked (1 or 0).
@@ -29,12 +33,15 @@ pub struct OutageMetrics {
 
 impl OutageMetrics {
     pub(super) fn register(&self, r: &mut Registry) {
-        let Self { outages, alone, refused_alone, replayed, stale, away, breaker_open, waiting, gateways } = self.clone();
+        let Self { outages, alone, refused_alone, replayed, stale, repaired, evicts, away, breaker_open, waiting, gateways } =
+            self.clone();
         r.register("store_outages", "Outages of the store", outages);
         r.register("store_admitted_alone", "Requests admitted without the store", alone);
         r.register("store_refused_alone", "Requests refused because the store was away", refused_alone);
         r.register("store_replayed", "Settlements that waited and were replayed", replayed);
         r.register("store_stale", "Settlements given up because they may have been booked before", stale);
+        r.register("store_repaired", "Budgets of which the store had lost what was spent, and that were repaired", repaired);
+        r.register("store_evicts", "Whether the store may throw books away when its memory is full", evicts);
         r.register("store_away", "Whether the store is away", away);
         r.register("store_breaker_open", "Whether the store is not even asked", breaker_open);
         r.register("store_waiting", "Settlements that wait in the journal", waiting);

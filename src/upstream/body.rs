@@ -290,7 +290,8 @@ impl<O: OnEnd> Drop for MeteredBody<O> {
             let (orphans, customer) = (inner.treatment.orphans.clone(), inner.treatment.customer.clone());
             let mut rest = Self(Some(inner));
             // Its own end reports what it cost; dropped before that, or not adopted, it reports what is known.
-            orphans.adopt(&customer, |_| async move {
+            orphans.adopt(&customer, |place| async move {
+                let _place = place;
                 while let Some(Ok(_)) = poll_fn(|cx| Pin::new(&mut rest).poll_frame(cx)).await {}
             });
         } else {

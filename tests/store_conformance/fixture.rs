@@ -70,6 +70,11 @@ impl Fixture {
         Self { peer: Arc::clone(&ledger), ledger, next: AtomicU64::new(1), _store: Box::new(()) }
     }
 
+    /// Another gateway of the same books gives other ids.
+    pub fn numbered_from(&mut self, first: u64) {
+        self.next = AtomicU64::new(first);
+    }
+
     /// An admission of the customer `c` with a new reservation id.
     pub fn admission(&self, claims: Vec<Claim>) -> Admission {
         let reservation = ReservationId::new(u128::from(self.next.fetch_add(1, Ordering::Relaxed)));

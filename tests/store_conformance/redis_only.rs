@@ -139,7 +139,7 @@ async fn stored_numbers_are_plain_integers() {
     assert_eq!(bucket, format!("b{} {} 1000000", 50 * 1_000_000 + 9 * 317, NOON.0 + 9 * 317));
     let budget: String = connection.hget("tg1:{c:c}:budgets", "spend_day").expect("a budget");
     let today = NOON.secs() - 43_200;
-    assert_eq!(budget, format!("{today} 0 {} 0 0 0", cap / 11 * 10));
+    assert_eq!(budget, format!("{today} 0 {} 0 0 0 0", cap / 11 * 10));
     let holds: Vec<String> = connection.hvals("tg1:{c:c}:holds").expect("holds");
     let deadline = NOON.0 + 10 * MINUTE;
     assert!(holds.contains(&format!("{deadline}|tg1:{{c:c}}:budgets spend_day {today} {}", cap / 11)), "{holds:?}");
@@ -168,6 +168,8 @@ async fn foreign_and_broken_states_count_as_never_seen() {
         "w",
         "1 2 3",
         "1 2 3 4 5 x",
+        "1 2 3 4 5 6",
+        "1 2 3 4 5 6 x",
         "99999999999999999999 1 1 1 1 1",
         "\0\r\n",
     ];

@@ -67,6 +67,16 @@ pub trait Remote: Ledger {
     /// # Errors
     /// [`StoreError`] when the store could not be asked.
     fn knows_hold<'a>(&'a self, customer: &'a ScopeKey, reservation: ReservationId) -> BoxFuture<'a, Result<bool, StoreError>>;
+
+    /// Budgets so far of which the store had lost what was spent, and that were repaired.
+    fn repaired(&self) -> u64 {
+        0
+    }
+
+    /// Whether the store may throw books away when its memory is full; `None` while that is not known.
+    fn may_evict(&self) -> Option<bool> {
+        None
+    }
 }
 
 /// How a guarded ledger stands: for readiness, metrics and alerts.
@@ -92,6 +102,10 @@ pub struct Status {
     pub stale: u64,
     /// Gateways that live, as last seen.
     pub gateways: usize,
+    /// Budgets of which the store had lost what was spent, and that were repaired.
+    pub repaired: u64,
+    /// Whether the store is known to throw books away when its memory is full.
+    pub evicts: bool,
 }
 
 /// See the module. Dropping it ends its probes; what is in the journal stays there.
@@ -399,6 +413,8 @@ impl Guard {
             replayed: count(&self.counts.replayed),
             stale: count(&self.counts.stale),
             gateways: self.gateways.load(Ordering::Relaxed),
+            repaired: self.remote.repaired(),
+            evicts: self.remote.may_evict() == Some(true),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Numbers go straight into the command's buffer. Those above 2⁵³ are clamped to it: no limit is larger, so an amount that large is
 //! refused either way.
 
+use super::floor::{Floor, Floors};
 use super::keys::{Key, KeySet, Shelf};
 use crate::config::policy::LostHold;
 use crate::domain::{ReservationId, Timestamp};
@@ -15,38 +16,38 @@ use redis::Cmd;
 const MAX_SECOND: u64 = 9_000_000_000;
 
 /// `EVALSHA` of `admit.lua`.
-pub(super) fn admit(sha: &str, admission: &Admission, now: Option<Timestamp>) -> Cmd {
+pub(super) fn admit(sha: &str, admission: &Admission, floors: &Floors, now: Option<Timestamp>) -> Cmd {
     let Admission { customer, claims, .. } = admission;
     let fixed = [Shelf::Holds, Shelf::Leases].map(|shelf| Key { scope: customer, shelf });
     let keys = KeySet::new(&fixed, claims.iter().map(limit_of));
-    let mut call = Call::begin(sha, &keys, 9 + 12 * claims.len());
+    let mut call = Call::begin(sha, &keys, 9 + 15 * claims.len());
     call.now(now);
-    call.admission(&keys, admission);
+    call.admission(&keys, admission, floors);
     call.0
 }
 
 /// `EVALSHA` of `replace.lua`.
-pub(super) fn replace(sha: &str, old: &Settlement, admission: &Admission, now: Option<Timestamp>) -> Cmd {
+pub(super) fn replace(sha: &str, old: &Settlement, admission: &Admission, floors: &Floors, now: Option<Timestamp>) -> Cmd {
     let Settlement { customer, lines, .. } = old;
     let fixed = [Shelf::Holds, Shelf::EvenEnds, Shelf::OddEnds, Shelf::Lost, Shelf::Leases];
     let fixed = fixed.map(|shelf| Key { scope: customer, shelf });
     let limits = lines.iter().map(|line| &line.claim).chain(&admission.claims).map(limit_of);
     let keys = KeySet::new(&fixed, limits);
-    let mut call = Call::begin(sha, &keys, 11 + 12 * (lines.len() + admission.claims.len()));
+    let mut call = Call::begin(sha, &keys, 11 + 15 * (lines.len() + admission.claims.len()));
     call.now(now);
-    call.end(&keys, old);
-    call.admission(&keys, admission);
+    call.end(&keys, old, floors);
+    call.admission(&keys, admission, floors);
     call.0
 }
 
 /// `EVALSHA` of `settle.lua`.
-pub(super) fn settle(sha: &str, settlement: &Settlement, now: Option<Timestamp>) -> Cmd {
+pub(super) fn settle(sha: &str, settlement: &Settlement, floors: &Floors, now: Option<Timestamp>) -> Cmd {
     let Settlement { customer, lines, .. } = settlement;
     let fixed = [Shelf::Holds, Shelf::EvenEnds, Shelf::OddEnds, Shelf::Lost].map(|shelf| Key { scope: customer, shelf });
     let keys = KeySet::new(&fixed, lines.iter().map(|line| limit_of(&line.claim)));
-    let mut call = Call::begin(sha, &keys, 3 + 12 * lines.len());
+    let mut call = Call::begin(sha, &keys, 3 + 15 * lines.len());
     call.now(now);
-    call.end(&keys, settlement);
+    call.end(&keys, settlement, floors);
     call.0
 }
 
@@ -99,7 +100,7 @@ impl Call {
     }
 
     /// An admission as `claims.lua` reads it.
-    fn admission(&mut self, keys: &KeySet<'_>, admission: &Admission) {
+    fn admission(&mut self, keys: &KeySet<'_>, admission: &Admission, floors: &Floors) {
         let Admission { reservation, customer, claims, elastic, lease } = admission;
         self.id(*reservation);
         self.text(&customer.owner);
@@ -123,12 +124,12 @@ impl Call {
                 Rule::Bucket { max_wait, .. } | Rule::Window { max_wait, .. } => max_wait,
                 Rule::Budget { .. } => 0,
             });
-            self.rule(&claim.rule);
+            self.rule(claim, floors);
         }
     }
 
     /// The end of a reservation as `ends.lua` reads it.
-    fn end(&mut self, keys: &KeySet<'_>, settlement: &Settlement) {
+    fn end(&mut self, keys: &KeySet<'_>, settlement: &Settlement, floors: &Floors) {
         self.id(settlement.reservation);
         self.number(settlement.lines.len() as u64);
         for line in &settlement.lines {
@@ -139,7 +140,7 @@ impl Call {
             self.number(line.actual);
             self.number(line.booked);
             self.flag(matches!(line.claim.rule, Rule::Bucket { forgive: true, .. }));
-            self.rule(&line.claim.rule);
+            self.rule(&line.claim, floors);
         }
     }
 
@@ -155,8 +156,8 @@ impl Call {
         self.text(if on { "1" } else { "0" });
     }
 
-    fn rule(&mut self, rule: &Rule) {
-        match rule {
+    fn rule(&mut self, claim: &Claim, floors: &Floors) {
+        match &claim.rule {
             Rule::Bucket { bucket, .. } => {
                 self.text("b");
                 for n in [bucket.capacity(), bucket.gain(), bucket.unit()] {
@@ -172,6 +173,10 @@ impl Call {
                 self.number(*cap);
                 for start in boundaries.0 {
                     self.number(start.min(MAX_SECOND));
+                }
+                let Floor { period, generation, spent } = floors.of(&claim.scope, claim.limit);
+                for n in [period, generation, spent] {
+                    self.number(n);
                 }
             }
         }
@@ -218,9 +223,9 @@ mod tests {
         let customer = claims[0].scope.clone();
         let admission = Admission { reservation: ReservationId::new(255), customer, claims, elastic: None, lease: 60 };
         assert_eq!(
-            words(&admit("SHA", &admission, Some(Timestamp(9)))),
+            words(&admit("SHA", &admission, &Floors::new(9), Some(Timestamp(9)))),
             "EVALSHA SHA 4 tg1:{c:c}:holds tg1:{shared}:leases tg1:{c:c}:rates tg1:{c:c}:budgets \
-             9 000000000000000000000000000000ff c 60 0 0 0 0 2 3 rpm - 0 1 5 b 10 1 6000000 4 spend_day $ 0 7 0 m 9007199254740992 1 2 3 9000000000"
+             9 000000000000000000000000000000ff c 60 0 0 0 0 2 3 rpm - 0 1 5 b 10 1 6000000 4 spend_day $ 0 7 0 m 9007199254740992 1 2 3 9000000000 0 0 0"
         );
     }
 
@@ -230,9 +235,9 @@ mod tests {
         let customer = lines[0].claim.scope.clone();
         let settlement = Settlement { reservation: ReservationId::new(1), customer, lines };
         assert_eq!(
-            words(&settle("SHA", &settlement, None)),
+            words(&settle("SHA", &settlement, &Floors::new(9), None)),
             "EVALSHA SHA 6 tg1:{c:c}:holds tg1:{c:c}:ends0 tg1:{c:c}:ends1 tg1:{c:c}:lost tg1:{c:c}:rates tg1:{c:c}:budgets \
-             0 00000000000000000000000000000001 2 5 rpm 1 4 2 1 b 10 1 6000000 6 spend_day 7 4 2 0 m 9007199254740992 1 2 3 9000000000"
+             0 00000000000000000000000000000001 2 5 rpm 1 4 2 1 b 10 1 6000000 6 spend_day 7 4 2 0 m 9007199254740992 1 2 3 9000000000 0 0 0"
         );
     }
 
@@ -244,9 +249,9 @@ mod tests {
         let old = Settlement { reservation: ReservationId::new(1), customer: customer.clone(), lines };
         let admission = Admission { reservation: ReservationId::new(255), customer, claims, elastic: None, lease: 60 };
         assert_eq!(
-            words(&replace("SHA", &old, &admission, Some(Timestamp(9)))),
+            words(&replace("SHA", &old, &admission, &Floors::new(9), Some(Timestamp(9)))),
             "EVALSHA SHA 7 tg1:{c:c}:holds tg1:{c:c}:ends0 tg1:{c:c}:ends1 tg1:{c:c}:lost tg1:{shared}:leases tg1:{c:c}:budgets \
-             tg1:{c:c}:rates 9 00000000000000000000000000000001 1 6 spend_day 7 4 2 0 m 9007199254740992 1 2 3 9000000000 \
+             tg1:{c:c}:rates 9 00000000000000000000000000000001 1 6 spend_day 7 4 2 0 m 9007199254740992 1 2 3 9000000000 0 0 0 \
              000000000000000000000000000000ff c 60 0 0 0 0 1 7 rpm - 0 1 5 b 10 1 6000000"
         );
     }

@@ -41,4 +41,12 @@ impl Remote for RedisLedger {
         }
         .boxed()
     }
+
+    fn repaired(&self) -> u64 {
+        self.floors.repaired()
+    }
+
+    fn may_evict(&self) -> Option<bool> {
+        Self::may_evict(self)
+    }
 }

@@ -10,6 +10,7 @@
 mod call;
 mod documents;
 mod fleet;
+mod floor;
 mod keys;
 mod leases;
 mod link;
@@ -18,6 +19,7 @@ mod scripts;
 
 pub use self::documents::RedisDocuments;
 
+use self::floor::Floors;
 use self::keys::{Key, Shelf};
 use self::link::{Eviction, Link};
 use super::{Balance, Ledger, Renewal, StoreError};
@@ -27,16 +29,20 @@ use crate::limit::{Admission, Decision, ScopeKey, Settlement};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use redis::{Pipeline, Value};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Settlements sent in one round trip; a longer batch takes several, so that none of them outlasts the deadline.
 const SETTLEMENTS_PER_CALL: usize = 128;
+/// Budgets of which it is remembered what was spent.
+const REMEMBERED: usize = 200_000;
 
 /// The ledger in a Redis server. Cheap to clone; clones share the connection.
 #[derive(Clone)]
 pub struct RedisLedger {
     link: Link,
     lost_hold: LostHold,
+    floors: Arc<Floors>,
 }
 
 impl RedisLedger {
@@ -60,7 +66,7 @@ impl RedisLedger {
             // A failure shows in the log and in the first call.
             let _ = link.dial();
         }
-        Ok(Self { link, lost_hold: LostHold::default() })
+        Ok(Self { link, lost_hold: LostHold::default(), floors: Arc::new(Floors::new(REMEMBERED)) })
     }
 
     /// The same ledger; holds of gateways that died are treated so when it sweeps.
@@ -92,8 +98,10 @@ impl RedisLedger {
 impl Ledger for RedisLedger {
     fn admit<'a>(&'a self, admission: &'a Admission, now: Option<Timestamp>) -> BoxFuture<'a, Result<Decision, StoreError>> {
         async move {
-            let reply = self.one(call::admit(self.link.scripts().admit(), admission, now)).await?;
-            reply::decision(&reply, admission.claims.len())
+            let reply = self.one(call::admit(self.link.scripts().admit(), admission, &self.floors, now)).await?;
+            let decision = reply::decision(&reply, admission.claims.len())?;
+            self.floors.decided(admission, &decision, &reply);
+            Ok(decision)
         }
         .boxed()
     }
@@ -104,10 +112,11 @@ impl Ledger for RedisLedger {
             for part in batch.chunks(SETTLEMENTS_PER_CALL) {
                 let mut pipeline = Pipeline::with_capacity(part.len());
                 for settlement in part {
-                    pipeline.add_command(call::settle(sha, settlement, now));
+                    pipeline.add_command(call::settle(sha, settlement, &self.floors, now));
                 }
-                for reply in self.link.call(&mut pipeline).await? {
+                for (settlement, reply) in part.iter().zip(self.link.call(&mut pipeline).await?) {
                     reply::settled(&reply)?;
+                    self.floors.settled(settlement, &reply);
                 }
             }
             Ok(())
@@ -122,8 +131,14 @@ impl Ledger for RedisLedger {
         now: Option<Timestamp>,
     ) -> BoxFuture<'a, Result<Decision, StoreError>> {
         async move {
-            let reply = self.one(call::replace(self.link.scripts().replace(), old, admission, now)).await?;
-            reply::decision(&reply, admission.claims.len())
+            let command = call::replace(self.link.scripts().replace(), old, admission, &self.floors, now);
+            let reply = self.one(command).await?;
+            let decision = reply::decision(&reply, admission.claims.len())?;
+            // A refusal tells how things would stand, not how they do.
+            if decision.admitted {
+                self.floors.decided(admission, &decision, &reply);
+            }
+            Ok(decision)
         }
         .boxed()
     }

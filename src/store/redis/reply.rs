@@ -14,7 +14,8 @@ const PER_CLAIM: usize = 7;
 
 /// The reply of `admit.lua` or `replace.lua` to this many claims.
 pub(super) fn decision(reply: &Value, claims: usize) -> Result<Decision, StoreError> {
-    let numbers = integers("admit", reply, HEAD + PER_CLAIM * claims)?;
+    // Behind them the floor's, see `floor.rs`.
+    let numbers = integers("admit", reply, HEAD + PER_CLAIM * claims + 1 + claims)?;
     let (head, rest) = numbers.split_at(HEAD);
     let granted = if head[3] == -1 { None } else { Some(natural(head[3])?) };
     Ok(Decision {
@@ -22,7 +23,7 @@ pub(super) fn decision(reply: &Value, claims: usize) -> Result<Decision, StoreEr
         admitted: head[1] == 1,
         start_in: natural(head[2])?,
         granted,
-        verdicts: rest.chunks_exact(PER_CLAIM).map(verdict).collect::<Result<_, _>>()?,
+        verdicts: rest.chunks_exact(PER_CLAIM).take(claims).map(verdict).collect::<Result<_, _>>()?,
     })
 }
 
@@ -43,7 +44,8 @@ fn verdict(numbers: &[i64]) -> Result<Verdict, StoreError> {
 
 /// The reply of `settle.lua`. Whether something was booked is the script's business; that it answered is ours.
 pub(super) fn settled(reply: &Value) -> Result<(), StoreError> {
-    integers("settle", reply, 2).map(drop)
+    let Value::Array(items) = reply else { return Err(unexpected("settle", reply)) };
+    integers("settle", reply, items.len().max(2)).map(drop)
 }
 
 /// The reply of `renew.lua`. A hold that is not there is no fault: it may just have been settled.
@@ -88,7 +90,7 @@ pub(super) fn balances(reply: &Value) -> Result<Vec<Balance>, StoreError> {
     Ok(balances)
 }
 
-/// `<start> <spent> <held>` of the present period, then the same of the one before.
+/// `<start> <spent> <held>` of the present period, then the same of the one before, and the generation.
 fn balance(field: &Value, value: &Value) -> Option<Balance> {
     let (Value::BulkString(field), Value::BulkString(value)) = (field, value) else { return None };
     let mut numbers = std::str::from_utf8(value).ok()?.split(' ').map(str::parse::<u64>);
@@ -141,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_decision_is_read_to_the_number() {
-        let reply = ints(&[9_000, 1, 1_800_000, 512, 1, 1_800_000, 10, 0, 0, 2_000_000, 5]);
+        let reply = ints(&[9_000, 1, 1_800_000, 512, 1, 1_800_000, 10, 0, 0, 2_000_000, 5, 0, 7]);
         let verdict =
             Verdict { outcome: Outcome::Starts(1_800_000), used: 10, held: 0, remaining: 0, reset_in: 2_000_000, booked: 5 };
         let right =
@@ -151,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_reply_of_another_shape_is_a_failure_and_not_a_zero() {
-        let mut nil_inside = vec![Value::Int(1); 11];
+        let mut nil_inside = vec![Value::Int(1); 13];
         nil_inside[5] = Value::Nil;
         for (reply, claims) in [
             (Value::Nil, 0),
@@ -159,9 +161,9 @@ mod tests {
             (Value::Int(1), 0),
             (Value::Array(Vec::new()), 0),
             (ints(&[9, 1, 0, -1]), 1),
-            (ints(&[9, 1, 0, -1, 0]), 0),
-            (ints(&[9, 1, -3, -1]), 0),
-            (ints(&[9, 1, 0, -1, 7, 0, 0, 0, 0, 0, 0]), 1),
+            (ints(&[9, 1, 0, -1, 0, 0]), 0),
+            (ints(&[9, 1, -3, -1, 0]), 0),
+            (ints(&[9, 1, 0, -1, 7, 0, 0, 0, 0, 0, 0, 0, 0]), 1),
             (Value::Array(nil_inside), 1),
         ] {
             assert!(matches!(decision(&reply, claims), Err(StoreError::Failed(_))), "{reply:?}");
@@ -174,7 +176,7 @@ mod tests {
     #[test]
     fn balances_skip_what_is_not_ours() {
         let fields =
-            ["tokens_day", "86400 5 6 0 0 0", "spend_day", "86400 7 8 0 1 2", "spend_week", "abc", "other", "1 2 3 4 5 6"];
+            ["tokens_day", "86400 5 6 0 0 0 0", "spend_day", "86400 7 8 0 1 2 3", "spend_week", "abc", "other", "1 2 3 4 5 6 7"];
         let read = balances(&Value::Array(fields.map(text).to_vec())).expect("an array");
         let right = [
             Balance { limit: LimitName::Spend(Period::Day), period: 86_400, spent: 7, held: 8 },
