@@ -33,7 +33,7 @@ async fn the_routes_and_headers_of_the_readme_are_those_of_a_running_gateway() {
             routes += 1;
         }
     }
-    assert_eq!(routes, 13);
+    assert_eq!(routes, 14);
 
     let ours = [
         tollgate::reply::REQUEST_ID,
@@ -136,6 +136,10 @@ fn every_metric_is_explained_with_its_kind_and_labels() {
     metrics.jobs_ended.get_or_create(&JobLabels { state: "done" }).inc();
     metrics.factor.get_or_create(&ModelLabels { model: model() }).set(1);
 
+    metrics.triage.event("opened");
+    metrics.triage.dropped("full");
+    metrics.triage.webhook("delivered");
+
     let text = metrics.render();
     let mut right = BTreeSet::new();
     for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
@@ -150,7 +154,7 @@ fn every_metric_is_explained_with_its_kind_and_labels() {
             labels.collect::<BTreeSet<_>>().into_iter().map(str::to_owned).collect::<Vec<_>>(),
         ));
     }
-    let sources = ["src/telemetry/metrics.rs", "src/telemetry/outage.rs"];
+    let sources = ["src/telemetry/metrics.rs", "src/telemetry/outage.rs", "src/telemetry/triage.rs"];
     let registered: usize = sources.iter().map(|path| document(path).matches("r.register").count()).sum();
     assert_eq!(right.len(), registered, "this test touches every metric: {right:#?}");
     let metrics_md = document("docs/metrics.md");
