@@ -67,7 +67,7 @@ async fn level_1_pauses_background_work_and_nothing_else() {
 #[tokio::test]
 async fn level_1_halves_what_internal_work_may_use_of_the_ceiling() {
     for (level, fits) in [(0, 20), (1, 10)] {
-        let config = format!("{CONFIG}\n{}\n[retry]\nwait_budget = \"0s\"\n", pool("rpm = 40"));
+        let config = format!("{}\n{}", CONFIG.replace("[retry]\n", "[retry]\nwait_budget = \"0s\"\n"), pool("rpm = 40"));
         let bed = Bed::with(&config, ProviderOptions::default()).await;
         pin(&bed, "big", level).await;
         let mut answered = 0;

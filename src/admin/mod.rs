@@ -4,6 +4,7 @@
 //! guard    who may: token, host, origin
 //! fault    what is said to who may not, or asks wrongly
 //! input    bodies and query strings, read strictly
+//! requests /admin/requests/{id}: what is kept of a request
 //! triage   /admin/triage: list, read, claim, answer, release, expire
 //! ```
 //!
@@ -13,6 +14,7 @@
 mod fault;
 mod guard;
 mod input;
+mod requests;
 mod triage;
 
 pub use fault::Fault;
@@ -41,6 +43,7 @@ pub fn router(gateway: &Arc<Gateway>, settings: &Admin) -> Router {
     let guard = Guard::new(settings);
     Router::new()
         .merge(triage::routes())
+        .merge(requests::routes())
         .method_not_allowed_fallback(|| async { Fault::MethodNotAllowed })
         .fallback(|| async { Fault::RouteNotFound })
         .layer(from_fn_with_state(guard, guard::check))

@@ -146,8 +146,7 @@ pub struct Renewal {
     pub customer: ScopeKey,
     /// Microseconds from now until it is taken for lost unless it is renewed again.
     pub lease: u64,
-    /// Nano-dollars that its request has used so far; zero where that is not known, or the request is younger than the time between two
-    /// renewals.
+    /// Nano-dollars that its request has used so far; zero where that is not known, or the request is younger than a lease.
     pub metered: u64,
 }
 

@@ -43,7 +43,11 @@ fn every_file_in_config_checks_out_with_its_environment() {
     let variables = [("OPENAI_API_KEY", "sk-0123456789abcdef"), ("APP_KEY", "0123456789abcdef0123456789abcdef")];
     let mut files = 0;
     for entry in fs::read_dir(format!("{ROOT}/config")).expect("config/") {
-        let path = entry.expect("an entry").path().display().to_string();
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            continue; // scenarios of the lab: tests/lab.rs plays every one
+        }
+        let path = path.display().to_string();
         let (status, out, err) = run(&["check", "--config", &path], &variables);
         assert_eq!(status, Some(0), "{path}: {out}{err}");
         let last = out.lines().last().unwrap_or_default();

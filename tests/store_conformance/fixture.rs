@@ -58,20 +58,12 @@ pub async fn embedded() -> Fixture {
 /// A cluster that serves one case after the other.
 pub struct Clustered {
     cluster: RedisCluster,
-    gateways: [RedisLedger; 2],
 }
 
 impl Clustered {
     pub fn start() -> Self {
         let cluster = RedisCluster::without_replicas(3);
-        let urls = cluster.urls();
-        // Each knows another node.
-        let gateway = |n: usize| {
-            let servers = RedisServers::Cluster(vec![Secret::new(&urls[n])]);
-            RedisLedger::open(&servers, Duration::from_secs(30)).expect("a well-formed address")
-        };
-        let gateways = [gateway(0), gateway(1)];
-        Self { cluster, gateways }
+        Self { cluster }
     }
 
     /// The cluster without anything in it, seen by two gateways.
@@ -79,7 +71,13 @@ impl Clustered {
         for node in 0..self.cluster.len() {
             let _: () = redis::cmd("FLUSHALL").query(&mut self.cluster.connection(node)).expect("FLUSHALL");
         }
-        let [ledger, peer] = self.gateways.clone().map(Arc::new);
+        let urls = self.cluster.urls();
+        // Each knows another node, and has seen nothing of the case before: else it would put back what was spent there.
+        let gateway = |n: usize| {
+            let servers = RedisServers::Cluster(vec![Secret::new(&urls[n])]);
+            Arc::new(RedisLedger::open(&servers, Duration::from_secs(30)).expect("a well-formed address"))
+        };
+        let (ledger, peer) = (gateway(0), gateway(1));
         Fixture { ledger, peer, next: AtomicU64::new(1), _store: Box::new(()) }
     }
 }

@@ -18,7 +18,7 @@ use super::policy::LostHold;
 use super::problem::{Findings, Place};
 use super::read::{At, Named, Read, table};
 use super::secret::StoreUrl;
-use super::value::{Fraction, Size, Timeout, Wait};
+use super::value::{Fraction, KeepOrNot, Size, Timeout, Wait};
 use std::net::SocketAddr;
 
 table! {
@@ -66,8 +66,16 @@ table! {
         repeats: Repeats,
         /// `[triage]`
         triage: Triage,
+        /// `[records]`
+        records: Records,
         /// `[admin]`
         admin: Admin,
+    }
+
+    /// `[records]`
+    Records {
+        /// How long requests can be looked up.
+        keep: KeepOrNot,
     }
 
     /// `[server]`

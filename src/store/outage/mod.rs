@@ -75,6 +75,11 @@ pub trait Remote: Ledger {
         0
     }
 
+    /// Calls so far that it answered late. They count as answered: slow is not away.
+    fn late(&self) -> u64 {
+        0
+    }
+
     /// Whether the store may throw books away when its memory is full; `None` while that is not known.
     fn may_evict(&self) -> Option<bool> {
         None
@@ -106,6 +111,8 @@ pub struct Status {
     pub gateways: usize,
     /// Budgets of which the store had lost what was spent, and that were repaired.
     pub repaired: u64,
+    /// Calls that the store answered late.
+    pub late: u64,
     /// Whether the store is known to throw books away when its memory is full.
     pub evicts: bool,
 }
@@ -420,6 +427,7 @@ impl Guard {
             stale: count(&self.counts.stale),
             gateways: self.gateways.load(Ordering::Relaxed),
             repaired: self.remote.repaired(),
+            late: self.remote.late(),
             evicts: self.remote.may_evict() == Some(true),
         }
     }

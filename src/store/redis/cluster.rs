@@ -8,7 +8,7 @@
 //! A redirection, a node that is away or a cluster that is down also has the cluster asked who serves what, once for all calls and not
 //! more than every tenth of a second, of any node that answers.
 
-use super::link::{Eviction, Link, Live, Replies, Target, describe};
+use super::link::{DEADLINES, Eviction, Link, Live, Replies, Target, describe};
 use super::scripts::Scripts;
 use super::sentinel::at;
 use super::topology::{Address, Topology};
@@ -106,7 +106,7 @@ impl Cluster {
     /// # Errors
     /// [`StoreError::Unreachable`] while it is not known who serves what.
     pub(super) async fn one_of_each_master(&self, slots: impl Iterator<Item = u16> + Send) -> Result<Vec<u16>, StoreError> {
-        let topology = self.topology(Instant::now() + self.0.deadline).await?;
+        let topology = self.topology(Instant::now() + self.0.deadline * DEADLINES).await?;
         let mut seen: Vec<&Address> = Vec::new();
         let mut first_of = |slot: &u16| match topology.master(*slot) {
             Some(master) if !seen.contains(&master) => {
@@ -118,13 +118,18 @@ impl Cluster {
         Ok(slots.filter(|slot| first_of(slot)).collect())
     }
 
+    /// Calls so far that nodes known now answered after the deadline.
+    pub(super) fn late(&self) -> u64 {
+        self.0.links.lock().values().map(Link::late).sum()
+    }
+
     /// Sends each command to whoever serves its slot, and gives the replies in order.
     ///
     /// # Errors
     /// [`StoreError::Unreachable`] at the deadline or where a node is away, [`StoreError::Failed`] for an error reply to any command.
     /// Other commands may have been done.
     pub(super) async fn call(&self, commands: Vec<(u16, Cmd)>) -> Result<Vec<Value>, StoreError> {
-        let until = Instant::now() + self.0.deadline;
+        let until = Instant::now() + self.0.deadline * DEADLINES;
         let mut replies: Vec<Option<Value>> = Vec::new();
         replies.resize_with(commands.len(), || None);
         let sent = |(index, (slot, command))| Sent { index, slot, command, told: None, redirections: 0 };

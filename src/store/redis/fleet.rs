@@ -56,6 +56,10 @@ impl Remote for RedisLedger {
         self.floors.repaired()
     }
 
+    fn late(&self) -> u64 {
+        self.servers.late()
+    }
+
     fn may_evict(&self) -> Option<bool> {
         Self::may_evict(self)
     }

@@ -1,6 +1,6 @@
 //! The connection to one Redis server: dialled on demand, shared by all calls, replaced when it breaks.
 //!
-//! Every call has a deadline and ends with it, whatever the connection does. Calls are sent down one multiplexed connection; a call
+//! Every call has a deadline, is waited for a few times as long, and ends then, whatever the connection does. Calls are sent down one multiplexed connection; a call
 //! that is given up leaves its place in the reply order, so a late reply is never taken for another call's. While no connection
 //! stands, one task dials and all calls wait for it, each until its own deadline; after a failed dial calls fail at once until the
 //! next one is due. So an outage costs each request a moment, and recovery needs nobody's help.
@@ -21,6 +21,9 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 /// The longest a dial may take, name lookup, TLS and log-in included, unless even a single call may take longer.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(1);
+/// An answer is waited for this many deadlines. One that is late is still the answer: nothing is decided twice and nothing has to be
+/// given back, and a server that is slow for a moment is not taken for one that is away. What takes longer is silence.
+pub(super) const DEADLINES: u32 = 4;
 /// The pause between a failed dial and the next.
 const DIAL_PAUSE: Duration = Duration::from_millis(100);
 /// A connection on which calls time out and that gave no reply for this long is replaced: the peer may be gone without a word.
@@ -53,6 +56,8 @@ struct Inner {
     dial: Mutex<Dial>,
     dialled: Notify,
     eviction: AtomicU8,
+    /// Calls answered after the deadline.
+    late: AtomicU64,
     /// Serialises the loading of scripts and counts it, so that calls which miss them together load them once.
     loading: tokio::sync::Mutex<()>,
     loads: AtomicU64,
@@ -97,6 +102,7 @@ impl Link {
             dial: Mutex::default(),
             dialled: Notify::new(),
             eviction: AtomicU8::new(Eviction::Unknown as u8),
+            late: AtomicU64::new(0),
             loading: tokio::sync::Mutex::default(),
             loads: AtomicU64::new(0),
             born: Instant::now(),
@@ -117,12 +123,17 @@ impl Link {
         }
     }
 
+    /// Calls so far that were answered after the deadline.
+    pub(super) fn late(&self) -> u64 {
+        self.0.late.load(Ordering::Relaxed)
+    }
+
     /// Sends the commands in one round trip and gives their replies in order. Scripts the server has lost are loaded again.
     ///
     /// # Errors
-    /// [`StoreError::Unreachable`] at the deadline or without a connection, [`StoreError::Failed`] for an error reply to any command.
+    /// [`StoreError::Unreachable`] when patience ends or without a connection, [`StoreError::Failed`] for an error reply to any command.
     pub(super) async fn call(&self, pipeline: &mut Pipeline) -> Result<Vec<Value>, StoreError> {
-        let (live, replies) = self.exchange(pipeline, Instant::now() + self.0.deadline).await?;
+        let (live, replies) = self.exchange(pipeline, Instant::now() + self.0.deadline * DEADLINES).await?;
         replies.into_iter().collect::<RedisResult<_>>().map_err(|error| self.failed(&live, &error))
     }
 
@@ -130,14 +141,20 @@ impl Link {
     /// together with the connection they came from.
     ///
     /// # Errors
-    /// [`StoreError::Unreachable`] at the deadline or without a connection, [`StoreError::Failed`] where replies make no sense.
+    /// [`StoreError::Unreachable`] when that is over or without a connection, [`StoreError::Failed`] where replies make no sense.
     pub(super) async fn exchange(&self, pipeline: &mut Pipeline, until: Instant) -> Result<(Arc<Live>, Replies), StoreError> {
         pipeline.ignore_errors(); // of single commands: they are sorted out by the caller
+        let asked = Instant::now();
         match timeout_at(until, self.attempt(pipeline)).await {
-            Ok(replies) => replies,
+            Ok(replies) => {
+                if asked.elapsed() > self.0.deadline {
+                    self.0.late.fetch_add(1, Ordering::Relaxed);
+                }
+                replies
+            }
             Err(_) => {
                 self.0.check_silence();
-                Err(StoreError::Unreachable(self.0.named(format!("no reply within {:?}", self.0.deadline)).into_owned()))
+                Err(StoreError::Unreachable(self.0.named(format!("no reply within {:?}", asked.elapsed())).into_owned()))
             }
         }
     }

@@ -69,6 +69,14 @@ impl Servers {
         }
     }
 
+    /// Calls so far that were answered after the deadline.
+    pub(super) fn late(&self) -> u64 {
+        match self {
+            Self::One(link) => link.late(),
+            Self::Cluster(cluster) => cluster.late(),
+        }
+    }
+
     /// How the books are divided.
     pub(super) const fn groups(&self) -> &'static [Group] {
         match self {

@@ -30,6 +30,7 @@
 
 use super::RedisLedger;
 use super::call::{Ask, Mode, lower};
+use super::link::DEADLINES;
 use super::reply;
 use super::slots::Group;
 use crate::domain::Timestamp;
@@ -39,12 +40,12 @@ use std::time::Duration;
 
 /// How long a hold stands that is not confirmed, unless calls may take so long that it must be more.
 const PROVISIONAL: Duration = Duration::from_secs(5);
-/// Deadlines of a call in a provisional lease: the second call, a lowering, and confirmations.
+/// Calls, each waited for as long as they are, in a provisional lease: the second call, a lowering, and confirmations.
 const CALLS: u32 = 8;
 
 /// How long a hold stands that is not confirmed.
 pub(super) fn provisional(deadline: Duration) -> Duration {
-    PROVISIONAL.max(deadline.saturating_mul(CALLS))
+    PROVISIONAL.max(deadline.saturating_mul(CALLS * DEADLINES))
 }
 
 /// Decides an admission in a cluster.
