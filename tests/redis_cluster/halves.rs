@@ -25,7 +25,8 @@ fn scopes() -> [tollgate::limit::ScopeKey; 3] {
 /// A gateway that dies as soon as it has the answer.
 fn died(cluster: &RedisCluster, admission: &Admission) -> (Result<Decision, StoreError>, u64) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let gateway = ledger(cluster, DEADLINE);
+    // A deadline that makes the provisional lease, which is some deadlines long, shorter than the real one.
+    let gateway = ledger(cluster, DEADLINE / 10);
     let provisional = gateway.provisional().expect("two steps");
     let answer = runtime.block_on(gateway.admit(admission, Some(NOON)));
     drop(runtime);
