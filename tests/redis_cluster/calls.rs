@@ -5,8 +5,10 @@ use crate::redis_cluster::RedisCluster;
 use crate::redis_server::RedisServer;
 use crate::scene::{DEADLINE, app, confirmed, ledger, stands, store, until};
 use std::sync::Arc;
+use tollgate::config::policy::{RedisServers, Secret};
 use tollgate::limit::{Admission, Claim, Elastic, LimitName, Measure, Outcome, Rule, Scope};
-use tollgate::store::redis::RedisLedger;
+use tollgate::store::documents::{Collection, Documents, Expected, Page, Write};
+use tollgate::store::redis::{RedisDocuments, RedisLedger};
 use tollgate::store::{Ledger, Renewal};
 
 fn rpm(amount: u64) -> Claim {
@@ -231,4 +233,57 @@ async fn five_hundred_at_once_through_two_gateways_never_pass_either_cap() {
             assert_eq!(stands(&*store.ledger, scope).await, (200_000_000 + held, 0), "{name}: {scope:?}, each once");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_takes_a_reservations_place_in_two_groups_fits_beside_it_or_is_refused() {
+    let cluster = RedisCluster::without_replicas(3);
+    let store = store(&cluster);
+    let claims = |amount| vec![dollars(1_000, amount), app(dollars(1_000, amount))];
+    let all = async || [stands(&*store.ledger, &customer()).await, stands(&*store.ledger, &key(Scope::App, "shop")).await];
+    let old = store.ask(0, claims(600)).await;
+    let ended = settlement(&old, &[10, 10]);
+    let replace = async |amount| {
+        let admission = store.admission(claims(amount));
+        let decision = store.ledger.replace(&ended, &admission, Some(NOON)).await.expect("the store answers");
+        Asked { admission, decision }
+    };
+    assert!(!replace(401).await.decision.admitted, "in its place it would fit");
+    assert_eq!(all().await, [(0, 600); 2], "the old one stands");
+    let new = replace(400).await;
+    assert!(new.decision.admitted);
+    assert_eq!(all().await, [(10, 400); 2], "the old one has ended in both groups");
+    store.settle(0, &old, &[600, 600]).await;
+    assert_eq!(all().await, [(10, 400); 2], "and is not booked again");
+    store.settle(0, &new, &[5, 5]).await;
+    assert_eq!(all().await, [(15, 0); 2]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn documents_spread_over_a_cluster_and_are_found_there() {
+    let cluster = RedisCluster::without_replicas(3);
+    let servers = RedisServers::Cluster(vec![Secret::new(&cluster.urls()[0])]);
+    let documents = RedisDocuments::open(&servers, DEADLINE).expect("a well-formed address");
+    let write = |collection, n: u64| Write {
+        collection,
+        id: format!("id {{{n}}}"),
+        expected: Expected::Nothing,
+        value: Some(format!("value {n}").into()),
+        keep: None,
+        rank: n,
+    };
+    let single: Vec<_> = (0..60).map(|n| write(Collection::Replies, n)).collect();
+    let listed: Vec<_> = (0..60).map(|n| write(Collection::Tickets, n)).collect();
+    for writes in [&single, &listed] {
+        documents.put_all(writes, Some(NOON)).await.expect("the store answers");
+        for write in writes {
+            let found = documents.get(write.collection, &write.id, Some(NOON)).await.expect("the store answers");
+            assert_eq!(found.map(|document| document.value), write.value, "{}", write.id);
+        }
+    }
+    let page = Page { after: None, up_to: None, limit: 100 };
+    let list = documents.list(Collection::Tickets, &page, Some(NOON)).await.expect("the store answers");
+    assert_eq!(list.iter().map(|listed| listed.rank).collect::<Vec<_>>(), (0..60).collect::<Vec<_>>());
+    let keys = cluster.keys();
+    assert!((0..3).all(|node| keys.iter().any(|(at, _)| *at == node)), "every node keeps some");
 }

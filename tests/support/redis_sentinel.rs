@@ -97,12 +97,16 @@ impl Sentinels {
         self.wait("all sentinels agree", || {
             let named: Vec<_> = self.sentinels.iter().filter_map(Self::named).collect();
             let master = named[0];
+            // Whoever changes its role closes its connections.
             let role = |server: &Process| {
-                let info: String = redis::cmd("INFO").arg("replication").query(&mut server.connection()).expect("INFO");
-                if info.contains("role:master") { "master" } else { "replica" }
+                let info = redis::cmd("INFO").arg("replication").query::<String>(&mut server.try_connection()?).ok()?;
+                Some(if info.contains("role:master") { "master" } else { "replica" })
             };
             named.iter().all(|port| *port == master)
-                && self.servers.iter().all(|server| role(server) == if server.port == master { "master" } else { "replica" })
+                && self
+                    .servers
+                    .iter()
+                    .all(|server| role(server) == Some(if server.port == master { "master" } else { "replica" }))
         });
     }
 

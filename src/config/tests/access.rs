@@ -106,6 +106,7 @@ fn secrets_come_from_outside_and_never_show() {
     assert!(!format!("{policy:?}").contains("p%40ss"));
     assert_eq!(policy.store.lease(), Duration::from_secs(120));
     assert!(matches!(policy.store, StoreKind::Redis { lost_hold: LostHold::Charge, .. }));
+    servers_of_redis();
     let (policy, _) = sound(&format!("{redis}\nlease = \"30s\"\nlost_hold = \"release\""), &[("R", "redis://h")]);
     assert_eq!(policy.store.lease(), Duration::from_secs(30));
     assert!(matches!(policy.store, StoreKind::Redis { lost_hold: LostHold::Release, .. }));
@@ -168,5 +169,60 @@ fn variables_override_the_file() {
     ] {
         let found = problems(text, &[(name, "1")]);
         assert!(found[0].starts_with(right), "{name}: {found:?}");
+    }
+}
+
+/// One server, a cluster, sentinels: what is meant, and what cannot be.
+fn servers_of_redis() {
+    let servers = |more: &str, vars: &[(&str, &str)]| {
+        let (policy, _) = sound(&format!("[store]\nkind = \"redis\"\n{more}"), vars);
+        let StoreKind::Redis { servers, .. } = policy.store else { panic!("redis") };
+        servers
+    };
+    let nodes = |servers: RedisServers| match servers {
+        RedisServers::Cluster(urls) => urls.iter().map(|url| url.expose().to_owned()).collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(nodes(servers("urls = [\"redis://a:1\", \"redis://b:1\"]", &[])), ["redis://a:1", "redis://b:1"]);
+    assert_eq!(nodes(servers("urls = [\"redis://a:1\"]\ncluster = true", &[])), ["redis://a:1"]);
+    assert!(matches!(servers("urls = [\"redis://a:1\"]\ncluster = false", &[]), RedisServers::One(_)));
+    let sentinel = "sentinel = { master = \" mymaster\", urls = [\"redis://a:1\"], login = { env = \"R\" } }";
+    match servers(sentinel, &[("R", "rediss://u:p@any/2")]) {
+        RedisServers::Sentinel { master, sentinels, login } => {
+            let urls = (sentinels[0].expose(), login.as_ref().map(|login| login.expose()));
+            assert_eq!((master.as_str(), sentinels.len(), urls), ("mymaster", 1, ("redis://a:1", Some("rediss://u:p@any/2"))));
+        }
+        other => panic!("{other:?}"),
+    }
+    for (more, right) in [
+        (
+            "urls = [\"redis://a:1\", \"redis://b:1\"]\ncluster = false",
+            "f:3: store.urls: names 2 servers, and `cluster` is false; name one server, or nodes of one cluster, or the sentinels in `sentinel`",
+        ),
+        ("urls = []", "f:1: store: `urls` is missing"),
+        (
+            "urls = [\"redis://a:1\", \"redis://b:1/3\"]",
+            "f:3: store.urls[1]: names a database, and a cluster has only number 0; leave it out of the address",
+        ),
+        (
+            "urls = [\"redis://a:1\", \"rediss://b:1\"]",
+            "f:3: store.urls: names nodes of a cluster that differ in TLS, user or password; log in at all of them in the same way",
+        ),
+        (
+            "urls = [\"redis://a:1\"]\nsentinel = { master = \"m\", urls = [\"redis://a:1\"] }",
+            "f:3: store.urls: does not go with `sentinel`; leave it out: the sentinels say which server is the master",
+        ),
+        (
+            "cluster = true\nsentinel = { master = \"m\", urls = [\"redis://a:1\"] }",
+            "f:3: store.cluster: does not go with `sentinel`; leave it out: the sentinels say which server is the master",
+        ),
+        ("sentinel = { urls = [\"redis://a:1\"] }", "f:3: store.sentinel: `master` is missing"),
+        ("sentinel = { master = \" \", urls = [\"redis://a:1\"] }", "f:3: store.sentinel.master: is empty"),
+        ("sentinel = { master = \"m\" }", "f:3: store.sentinel: `urls` is missing"),
+        ("sentinel = { master = \"m\", urls = [\"x\"] }", "f:3: store.sentinel.urls[0]: is not the address"),
+    ] {
+        let found = problems(&format!("[store]\nkind = \"redis\"\n{more}"), &[]);
+        assert_eq!(found.len(), 1, "{more}: {found:#?}");
+        assert!(found[0].starts_with(right), "{more}\n  found {}\n  right {right}", found[0]);
     }
 }
