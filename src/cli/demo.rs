@@ -141,7 +141,7 @@ on_provider = []
 
 # Too little for gpt-4o: its fallback answers what is of the class general, a person the rest.
 [plans.demo-cheaper]
-spend = {{ day = 0.000_3 }}
+spend = {{ day = 0.000_1 }}
 # Nothing at all is affordable: a person takes over.
 [plans.demo-handoff]
 spend = {{ day = 0.000_001 }}
