@@ -69,7 +69,7 @@ pub fn build(gateway: &Arc<Gateway>) -> Stack {
     let layers = ServiceBuilder::new()
         .layer(observe::ObserveLayer)
         .layer(authenticate::AuthenticateLayer)
-        .layer(identify::IdentifyLayer)
+        .layer(identify::IdentifyLayer(gateway.clone()))
         .layer(customer_rate::CustomerRateLayer(gateway.clone()))
         .layer(inspect::InspectLayer(gateway.clone()))
         .layer(repeat::RepeatLayer(gateway.clone()));
@@ -81,7 +81,7 @@ pub fn build(gateway: &Arc<Gateway>) -> Stack {
 #[must_use]
 fn run_stack(gateway: &Arc<Gateway>) -> BoxCloneSyncService<Authenticated, Reply, Box<Rejected>> {
     let layers = ServiceBuilder::new()
-        .layer(identify::IdentifyLayer)
+        .layer(identify::IdentifyLayer(gateway.clone()))
         .layer(customer_rate::CustomerRateLayer(gateway.clone()))
         .layer(inspect::InspectLayer(gateway.clone()));
     BoxCloneSyncService::new(layers.service(below_repeat(gateway)))
@@ -90,7 +90,7 @@ fn run_stack(gateway: &Arc<Gateway>) -> BoxCloneSyncService<Authenticated, Reply
 /// The stack of the routes that look at jobs: known callers, and no limits.
 fn desk_stack(gateway: &Arc<Gateway>) -> Stack {
     let layers =
-        ServiceBuilder::new().layer(observe::ObserveLayer).layer(authenticate::AuthenticateLayer).layer(identify::IdentifyLayer);
+        ServiceBuilder::new().layer(observe::ObserveLayer).layer(authenticate::AuthenticateLayer).layer(identify::IdentifyLayer(gateway.clone()));
     BoxCloneSyncService::new(layers.service(jobs::Desk(gateway.clone())))
 }
 
@@ -112,6 +112,6 @@ fn below_repeat(
 #[must_use]
 pub fn build_status(gateway: &Arc<Gateway>) -> Stack {
     let layers =
-        ServiceBuilder::new().layer(observe::ObserveLayer).layer(authenticate::AuthenticateLayer).layer(identify::IdentifyLayer);
+        ServiceBuilder::new().layer(observe::ObserveLayer).layer(authenticate::AuthenticateLayer).layer(identify::IdentifyLayer(gateway.clone()));
     BoxCloneSyncService::new(layers.service(poll::Status::new(gateway.clone())))
 }

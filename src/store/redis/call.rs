@@ -8,9 +8,10 @@ use super::keys::{Key, KeySet, Shelf};
 use crate::config::policy::LostHold;
 use crate::domain::{ReservationId, Timestamp};
 use crate::limit::bucket::MAX_EXACT;
-use crate::limit::{Admission, Claim, LimitName, Measure, Rule, ScopeKey, Settlement};
-use crate::store::Renewal;
+use crate::limit::{Admission, Claim, LimitName, Measure, Rule, Scope, ScopeKey, Settlement};
+use crate::store::{Known, Renewal};
 use redis::Cmd;
+use std::time::Duration;
 
 /// The latest boundary of a period that still is an exact number of microseconds, in seconds (the year 2255).
 const MAX_SECOND: u64 = 9_000_000_000;
@@ -24,6 +25,35 @@ pub(super) fn admit(sha: &str, admission: &Admission, floors: &Floors, now: Opti
     call.now(now);
     call.admission(&keys, admission, floors);
     call.0
+}
+
+/// `EVALSHA` of `admit.lua` behind `known.lua`.
+pub(super) fn admit_known(sha: &str, admission: &Admission, known: &Known, floors: &Floors, now: Option<Timestamp>) -> Cmd {
+    let Admission { customer, claims, .. } = admission;
+    let fixed = [Shelf::Holds, Shelf::Leases].map(|shelf| Key { scope: customer, shelf });
+    let last = [Shelf::Said, Shelf::Plans].map(|shelf| Key { scope: customer, shelf });
+    let keys = KeySet::new(&fixed, claims.iter().map(limit_of)).with(&last);
+    let mut call = Call::begin(sha, &keys, 11 + 15 * claims.len());
+    call.now(now);
+    call.admission(&keys, admission, floors);
+    call.number(known.customer);
+    call.number(known.plans);
+    call.0
+}
+
+/// `SET` of what must be known of a customer, or of the plans.
+pub(super) fn tell(customer: Option<&ScopeKey>, number: u64, keep: Option<Duration>) -> Cmd {
+    let nobody = ScopeKey { scope: Scope::Customer, owner: "".into() };
+    let mut call = redis::cmd("SET");
+    match customer {
+        Some(customer) => call.arg(Key { scope: customer, shelf: Shelf::Said }),
+        None => call.arg(Key { scope: &nobody, shelf: Shelf::Plans }),
+    };
+    call.arg(number.min(MAX_EXACT));
+    if let Some(keep) = keep {
+        call.arg("EX").arg(keep.as_secs().clamp(1, MAX_SECOND));
+    }
+    call
 }
 
 /// `EVALSHA` of `replace.lua`.
@@ -196,7 +226,7 @@ impl redis::ToRedisArgs for Hex {
 mod tests {
     use super::*;
     use crate::domain::{Boundaries, Period};
-    use crate::limit::{Bucket, Line, Scope};
+    use crate::limit::{Bucket, Line};
 
     fn words(cmd: &Cmd) -> String {
         let word = |arg| match arg {

@@ -25,6 +25,10 @@ pub(super) enum Shelf {
     EvenEnds,
     /// The same, in an odd hour.
     OddEnds,
+    /// Which overrides of a customer are in force (a number); kept as long as they are.
+    Said,
+    /// Which plans set at run time are in force (a number), whatever the scope; kept for ever.
+    Plans,
 }
 
 impl Shelf {
@@ -42,6 +46,8 @@ impl Shelf {
             Self::Lost => "lost",
             Self::EvenEnds => "ends0",
             Self::OddEnds => "ends1",
+            Self::Said => "said",
+            Self::Plans => "plans",
         }
     }
 }
@@ -59,7 +65,7 @@ impl fmt::Display for Key<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (owner, shelf) = (&*self.scope.owner, self.shelf.as_str());
         match self.scope.scope {
-            _ if self.shelf == Shelf::Leases => write!(f, "tg1:{{shared}}:{shelf}"),
+            _ if matches!(self.shelf, Shelf::Leases | Shelf::Plans) => write!(f, "tg1:{{shared}}:{shelf}"),
             Scope::Customer => write!(f, "tg1:{{c:{owner}}}:{shelf}"),
             Scope::User => {
                 // Encoded ids hold no slash, so the first one ends the customer's.
@@ -99,6 +105,12 @@ impl<'a> KeySet<'a> {
             }
         }
         Self(keys)
+    }
+
+    /// The same with more keys behind them.
+    pub(super) fn with(mut self, last: &[Key<'a>]) -> Self {
+        self.0.extend_from_slice(last);
+        self
     }
 
     /// The keys.

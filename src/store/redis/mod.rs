@@ -22,7 +22,7 @@ pub use self::documents::RedisDocuments;
 use self::floor::Floors;
 use self::keys::{Key, Shelf};
 use self::link::{Eviction, Link};
-use super::{Balance, Ledger, Renewal, StoreError};
+use super::{Asked, Balance, Known, Ledger, Renewal, StoreError};
 use crate::config::policy::LostHold;
 use crate::domain::Timestamp;
 use crate::limit::{Admission, Decision, ScopeKey, Settlement};
@@ -104,6 +104,38 @@ impl Ledger for RedisLedger {
             Ok(decision)
         }
         .boxed()
+    }
+
+    fn admit_known<'a>(
+        &'a self,
+        admission: &'a Admission,
+        known: &'a Known,
+        now: Option<Timestamp>,
+    ) -> BoxFuture<'a, Result<Asked, StoreError>> {
+        async move {
+            let command = call::admit_known(self.link.scripts().admit_known(), admission, known, &self.floors, now);
+            let reply = self.one(command).await?;
+            if let Some(in_force) = reply::stale(&reply)? {
+                return Ok(Asked::Stale(in_force));
+            }
+            let decision = reply::decision(&reply, admission.claims.len())?;
+            self.floors.decided(admission, &decision, &reply);
+            Ok(Asked::Decided(decision))
+        }
+        .boxed()
+    }
+
+    fn tells(&self) -> bool {
+        true
+    }
+
+    fn tell<'a>(
+        &'a self,
+        customer: Option<&'a ScopeKey>,
+        number: u64,
+        keep: Option<Duration>,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.one(call::tell(customer, number, keep)).map(|reply| reply.map(drop)).boxed()
     }
 
     fn settle<'a>(&'a self, batch: &'a [Settlement], now: Option<Timestamp>) -> BoxFuture<'a, Result<(), StoreError>> {
