@@ -3,10 +3,11 @@
 //! From the top floor down; what stands here knows only what stands below it.
 //!
 //! ```text
-//! cli        the commands: serve, demo, check, audit, request, key, health
+//! cli        the commands: serve, demo, check, lab, audit, request, key, health
 //! server     the listener: connections in, a graceful end
 //! admin      the listener for operators: who may, and the desk
 //! stack      the thirteen layers a request passes, in order; routes
+//! lab        what would happen: the limiter under a virtual clock, scenarios, replays
 //! triage     the queue of those who wait for a person
 //! reply      our own answers: refusal -> status, headers, body; the rate headers
 //! degrade    levels: what is given up when there is not enough; decisions only
@@ -39,6 +40,7 @@ pub mod demo;
 pub mod directory;
 pub mod domain;
 pub mod estimate;
+pub mod lab;
 pub mod limit;
 pub mod pricing;
 pub mod records;

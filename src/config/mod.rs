@@ -16,21 +16,22 @@
 //! field in [`policy`] and one place in `compile`.
 
 pub mod book;
-mod choice;
+pub(crate) mod choice;
 mod compile;
 pub mod env;
 mod file;
 mod lookup;
-mod node;
+pub(crate) mod node;
 pub mod policy;
 mod prices;
-mod problem;
-mod read;
+pub(crate) mod problem;
+pub(crate) mod read;
 mod secret;
 #[cfg(test)]
 mod tests;
-mod value;
+pub(crate) mod value;
 
+pub(crate) use compile::embedded;
 pub use env::Env;
 pub use policy::Policy;
 pub use problem::{Finding, Place, Problem, Source, Warning};

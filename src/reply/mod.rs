@@ -27,6 +27,6 @@ pub use names::{
 };
 pub use rejection::{Forbidden, Rejection, Unauthenticated, UpstreamFault};
 pub use replay::{outlives, replay};
-pub use response::{Context, advise_against_retry, answer_headers, mark_provider, reject};
+pub use response::{Context, advise_against_retry, answer_headers, forbid_retry, mark_provider, reject};
 pub use standing::Standing;
 pub use text::rfc3339;

@@ -99,6 +99,11 @@ pub fn advise_against_retry(headers: &mut HeaderMap) {
     headers.entry(SHOULD_RETRY).or_insert(HeaderValue::from_static("false"));
 }
 
+/// Says that trying again is of no use, whatever the provider said: the gateway has done so already, and the attempts would multiply.
+pub fn forbid_retry(headers: &mut HeaderMap) {
+    headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+}
+
 /// When to come back, and whether an SDK should do so by itself.
 fn advise(headers: &mut HeaderMap, retry: Retry) {
     let mut come_back = |micros: u64| drop(headers.insert(standard::RETRY_AFTER, HeaderValue::from(seconds(micros).max(1))));

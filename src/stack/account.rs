@@ -10,11 +10,13 @@ use super::gateway::Gateway;
 use crate::domain::NanoUsd;
 use crate::estimate::InputCount;
 use crate::pricing::Price;
+use crate::store::leases::Metered;
 use crate::store::reservation::{Actuals, Reservation};
 use crate::telemetry::metrics::{AnomalyLabels, ModelLabels, Name};
 use crate::telemetry::{Ending, Record};
 use crate::upstream::breakers::Leave;
 use crate::upstream::{Broke, End, OnEnd};
+use crate::wire::meter::Meter;
 use crate::wire::{Api, Usage};
 use http::StatusCode;
 use std::sync::Arc;
@@ -27,6 +29,7 @@ pub struct Account {
     gateway: Arc<Gateway>,
     record: Arc<Record>,
     reservation: Option<Reservation>,
+    metered: Option<Arc<Metered>>,
     api: Api,
     model: Arc<str>,
     plan: Arc<str>,
@@ -43,8 +46,11 @@ pub struct Account {
     attempting: bool,
     /// Whether the provider has seen any of the attempts.
     reached: bool,
-    /// What failed attempts used, as far as the provider charges it.
+    /// What failed attempts used, as far as the provider charges it; apart from the last one, whose reply may yet be passed on and book it.
     charged: Actuals,
+    charged_last: Actuals,
+    /// Whether some of that is our own count.
+    estimated: bool,
     /// What the last attempt that failed did.
     last_fault: Option<ProviderFault>,
     /// The leave under which the present attempt runs, for what goes wrong after its answer has begun.
@@ -70,6 +76,12 @@ pub struct Closing {
 }
 
 impl OnEnd for Closing {
+    fn passing(&self, meter: &Meter) {
+        if self.status.is_success() {
+            self.account.passing(meter);
+        }
+    }
+
     fn ended(self, end: End) {
         self.account.close(self.status, &end);
     }
@@ -88,6 +100,7 @@ impl Account {
         Self {
             gateway: gateway.clone(),
             record: call.who.record.clone(),
+            metered: call.reservation.as_ref().and_then(Reservation::metered),
             reservation: call.reservation.take(),
             api: call.who.api,
             model: call.target.model.clone(),
@@ -102,15 +115,37 @@ impl Account {
             attempting: false,
             reached: false,
             charged: Actuals::default(),
+            charged_last: Actuals::default(),
+            estimated: false,
             last_fault: None,
             leave: None,
         }
+    }
+
+    /// A piece of a stream has passed: one look at a flag, unless a renewal wants to know what is used so far, for the case that this
+    /// gateway dies before the end. Output counts as what was stated or what was delivered, whichever is more: most streams state
+    /// their usage at their end.
+    fn passing(&self, meter: &Meter) {
+        let (Some(metered), Some(price)) = (&self.metered, &self.price) else { return };
+        if !metered.is_wanted() {
+            return;
+        }
+        let summary = meter.summary();
+        let mut usage = summary.usage.unwrap_or_default();
+        if !summary.input_known {
+            usage.uncached_input = self.input.best;
+        }
+        let delivered = meter.delivered().tokens(|text| self.gateway.estimator.count_text(&self.model, self.api, text));
+        usage.output = usage.output.max(delivered);
+        let tier = usage.service_tier.as_deref().or(self.asked_tier.as_deref());
+        metered.tell(self.charged.cost.saturating_add(price.cost(&usage, tier)));
     }
 
     /// An attempt is made. Should the client leave before there is an answer, the prompt is charged.
     pub fn attempt(&mut self) {
         self.attempts += 1;
         self.attempting = true;
+        self.charged.add(&std::mem::take(&mut self.charged_last));
         self.record.note(|facts| facts.attempts += 1);
     }
 
@@ -130,10 +165,13 @@ impl Account {
         self.attempting = false;
         self.last_fault = Some(fault);
         let used = end.map(|end| self.used_by_failed(end)).unwrap_or_default();
+        if let Some(end) = end {
+            self.charged_last = used;
+            self.estimated |= end.summary.partial_bytes > 0;
+        }
         let seen = !matches!(fault, ProviderFault::Connect | ProviderFault::BreakerOpen { .. });
         // A provider that refuses for a rate has not taken the prompt; one that fails may well have.
         let input = if seen && !matches!(fault, ProviderFault::RateLimited { .. }) { self.input.best } else { 0 };
-        self.charged.add(&used);
         if let Some(reservation) = &mut self.reservation {
             let input_uncached = used.input_uncached.max(input);
             reservation.attempt_ended(&Actuals { attempted: seen, input: used.input.max(input), input_uncached, ..used });
@@ -144,10 +182,10 @@ impl Account {
     fn used_by_failed(&self, end: &End) -> Actuals {
         let summary = &end.summary;
         let mut usage = summary.usage.clone().unwrap_or_default();
-        if summary.error.is_none() && !summary.input_known && summary.partial_bytes > 0 {
+        if !summary.input_known && summary.partial_bytes > 0 {
             usage.uncached_input = self.input.best;
         }
-        if summary.error.is_none() && !summary.output_known {
+        if !summary.output_known {
             self.estimate_output(&mut usage, end);
         }
         self.actuals(&usage)
@@ -171,8 +209,15 @@ impl Account {
         self.settle_failed();
     }
 
+    /// The reply of the last attempt is passed on after all, and books what it used itself.
+    pub fn resumed(&mut self) {
+        self.charged_last = Actuals::default();
+        self.attempting = true;
+    }
+
     fn settle_failed(&mut self) {
         if self.reached {
+            self.record.note(|facts| facts.usage_estimated = self.estimated);
             self.settle(&Actuals { attempted: true, ..Actuals::default() });
         } else {
             self.reservation = None; // never attempted, so dropping it gives everything back
@@ -183,7 +228,9 @@ impl Account {
     /// account has nothing left to settle then.
     #[must_use]
     pub fn take_used(&mut self) -> Option<Used> {
-        let actuals = Actuals { attempted: self.reached, ..self.charged };
+        let mut actuals = self.charged;
+        actuals.add(&self.charged_last);
+        actuals.attempted = self.reached;
         let reservation = self.reservation.take()?;
         self.record.note(|facts| facts.cost = facts.cost.saturating_add(actuals.cost));
         Some(Used { reservation, actuals })
@@ -296,7 +343,7 @@ impl Account {
         }
         self.record.note(|facts| {
             facts.usage = Some(usage.clone());
-            facts.usage_estimated = estimated;
+            facts.usage_estimated = estimated || self.estimated;
         });
         self.settle(&self.actuals(usage));
     }
@@ -304,6 +351,7 @@ impl Account {
     /// Settles to this and what failed attempts were charged.
     fn settle(&mut self, last: &Actuals) {
         let mut actuals = self.charged;
+        actuals.add(&self.charged_last);
         actuals.add(last);
         if let Some(reservation) = self.reservation.take() {
             // A request may have several accounts, one for each model it was tried with.

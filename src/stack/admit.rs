@@ -7,11 +7,12 @@ use super::account::Used;
 use super::call::{Call, Grounds, Rejected, Reply};
 use super::customer_rate;
 use super::gateway::Gateway;
+use super::slots::NoSlot;
 use crate::limit::{Admission, Claim, Decision, Measure, Refusal, Remedy, Scope};
 use crate::reply::{self, Rejection, Standing};
-use crate::store::{Asked, StoreError};
 use crate::store::reservation::Reservation;
 use crate::store::settler::SettlePlace;
+use crate::store::{Asked, StoreError};
 use crate::telemetry::metrics::StoreLabels;
 use crate::upstream::Tasks;
 use bytes::Bytes;
@@ -78,7 +79,15 @@ async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<
     if earlier.counted {
         claims.retain(|claim| claim.measure != Measure::Request || matches!(claim.scope.scope, Scope::Share | Scope::Pool));
     }
-    let elastic = call.worst.and_then(|worst| worst.elastic(call.output.cap, call.output.floor));
+    let customer = &call.who.customer;
+    // Who has as many requests in flight as it may have would be turned away behind this anyway: it spends its message, as whatever else
+    // is refused, but holds no dollars and takes nothing of the ceiling meanwhile. Who gets in between is for `concurrency` to say.
+    let turned_away = gateway.slots.full(&customer.scope.owner, customer.plan.max_in_flight);
+    if turned_away.is_some() {
+        claims.retain(|claim| claim.measure == Measure::Message);
+    }
+    let elastic = call.worst.filter(|_| turned_away.is_none());
+    let elastic = elastic.and_then(|worst| worst.elastic(call.output.cap, call.output.floor));
     let admission = Admission {
         reservation: gateway.reservation_id(),
         customer: call.who.customer.scope.clone(),
@@ -115,6 +124,10 @@ async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<
         Taken::Place(place) => Reservation::new(id, customer, &admission.claims, elastic.as_ref(), &decision, place),
         Taken::Replaced(reservation) => reservation,
     };
+    if let Some(NoSlot::CustomerInFlight { limit, in_flight }) = turned_away {
+        let rejection = Rejection::Concurrent { limit, in_flight };
+        return Err(Box::new(Rejected { standing: Some(standing), ..*Box::<Rejected>::from(rejection) }));
+    }
     wait(call, decision.start_in).await;
     if decision.deferred() {
         let later = admission.claims.into_iter().filter(Claim::is_ceiling).collect();
@@ -251,7 +264,9 @@ fn refused(call: &Call, admission: &Admission, decision: &Decision, standing: St
         // A decision that is not admitted without a limit that refused is the store's fault.
         None => Rejection::LimitsUnavailable,
     };
-    Box::new(Rejected { rejection, standing: Some(standing), failed: None, retried: false })
+    let messages = admission.claims.iter().zip(&decision.verdicts).filter(|(claim, _)| claim.measure == Measure::Message);
+    let flood = messages.into_iter().any(|(_, verdict)| !verdict.outcome.passes());
+    Box::new(Rejected { standing: Some(standing), flood, ..*Box::<Rejected>::from(rejection) })
 }
 
 /// A dollar cap that does not even afford the smallest useful answer says so, with both numbers.

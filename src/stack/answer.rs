@@ -60,7 +60,10 @@ pub async fn answer(
             };
             leave.report(report_of(fault));
             account.attempt_failed(fault, Some(&end));
-            Err(Failed::new(call, account, fault, may_retry).with_reply(head, body).into())
+            let failed = Failed::new(call, account, fault, may_retry);
+            // An error that the provider spelled out may be passed on. Half a reply is none: an error of ours says so better than a
+            // success that breaks off, which an SDK would try again without being told not to.
+            Err(if end.summary.error.is_some() { failed.with_reply(head, body) } else { failed }.into())
         }
     }
 }

@@ -8,49 +8,39 @@ use super::{admit, token_rate};
 use crate::limit::{Admission, Rule};
 use std::time::Duration;
 
-/// Claims the ceiling for a further attempt and adds it to the reservation. Gives how long the attempt has to wait for its turn, which is
-/// within `left`; `None` when there is no room by then, or nobody who could say.
+/// Claims the ceiling for a further attempt, adds it to the reservation and waits for its turn. Gives how long that took, which is within
+/// `left`; `None` when there is no room by then, or nobody who could say.
 ///
 /// Should the client leave while the store decides, the ceiling may stay claimed for an attempt that is never made: at most one minute's
 /// refill late, never early.
 pub async fn claim_attempt(call: &Call, account: &mut Account, gateway: &Gateway, left: Duration) -> Option<Duration> {
     let mut claims = Vec::new();
     token_rate::ceiling(&mut claims, call);
-    let Some(reservation) = account.reservation() else { return Some(Duration::ZERO) };
-    if claims.is_empty() {
-        return Some(Duration::ZERO);
-    }
-    let left = u64::try_from(left.as_micros()).unwrap_or(u64::MAX);
-    for claim in &mut claims {
-        if let Rule::Bucket { max_wait, .. } | Rule::Window { max_wait, .. } = &mut claim.rule {
-            *max_wait = (*max_wait).min(left);
+    let mut waited = Duration::ZERO;
+    let Some(reservation) = account.reservation() else { return Some(waited) };
+    // Asked for in two steps by whoever must first wait for its own share: the ceiling itself is claimed only when that is over.
+    while !claims.is_empty() {
+        let most = u64::try_from(left.saturating_sub(waited).as_micros()).unwrap_or(u64::MAX);
+        for claim in &mut claims {
+            if let Rule::Bucket { max_wait, .. } | Rule::Window { max_wait, .. } = &mut claim.rule {
+                *max_wait = (*max_wait).min(most);
+            }
         }
+        let admission = Admission {
+            reservation: reservation.id(),
+            customer: call.who.customer.scope.clone(),
+            claims,
+            elastic: None,
+            lease: u64::try_from(gateway.lease.as_micros()).unwrap_or(u64::MAX),
+        };
+        let decision = admit::decide(gateway, &admission).await.ok().filter(|decision| decision.admitted)?;
+        reservation.extend(&admission.claims, None, &decision);
+        let start_in = Duration::from_micros(decision.start_in);
+        waited += start_in;
+        call.who.record.note(|facts| facts.waited += start_in);
+        gateway.pauses.pause(start_in).await;
+        claims = admission.claims;
+        claims.retain(|claim| decision.deferred() && claim.is_ceiling());
     }
-    let admission = Admission {
-        reservation: reservation.id(),
-        customer: call.who.customer.scope.clone(),
-        claims,
-        elastic: None,
-        lease: u64::try_from(gateway.lease.as_micros()).unwrap_or(u64::MAX),
-    };
-    let mut decision = admit::decide(gateway, &admission).await.ok()?;
-    if !decision.admitted {
-        return None;
-    }
-    let mut start_in = decision.start_in;
-    reservation.extend(&admission.claims, None, &decision);
-    if decision.deferred() {
-        // Who must wait for its share claims the ceiling itself only when its turn has come; here all is asked for at once, so the
-        // second question follows at the start time.
-        gateway.pauses.pause(Duration::from_micros(start_in)).await;
-        let later = admission.claims.into_iter().filter(crate::limit::Claim::is_ceiling).collect();
-        let second = Admission { claims: later, ..admission };
-        decision = admit::decide(gateway, &second).await.ok()?;
-        if !decision.admitted {
-            return None;
-        }
-        start_in = decision.start_in;
-        reservation.extend(&second.claims, None, &decision);
-    }
-    Some(Duration::from_micros(start_in))
+    Some(waited)
 }

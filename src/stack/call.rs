@@ -267,10 +267,12 @@ pub struct Rejected {
     pub failed: Option<Box<Failed>>,
     /// Whether the gateway has tried again already, so that the client's SDK had better not.
     pub retried: bool,
+    /// Whether a message bucket refused it, be that the refusal reported or not: then no chain acts, or it would answer a flood.
+    pub flood: bool,
 }
 
 impl From<Rejection> for Box<Rejected> {
     fn from(rejection: Rejection) -> Self {
-        Self::new(Rejected { rejection, standing: None, failed: None, retried: false })
+        Self::new(Rejected { rejection, standing: None, failed: None, retried: false, flood: false })
     }
 }

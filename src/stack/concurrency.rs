@@ -72,7 +72,7 @@ fn turned_away(mut call: Call, rejection: Rejection) -> Box<Rejected> {
     if let Some(account) = call.account.take()
         && let Some(fault) = account.last_fault()
     {
-        rejected.failed = Some(Box::new(Failed::new(call, account, fault, false)));
+        rejected.failed = Some(Box::new(Failed::not_made(call, account, fault)));
     }
     rejected
 }

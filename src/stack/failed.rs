@@ -82,6 +82,8 @@ pub struct Failed {
     account: Box<Account>,
     /// The provider's own reply, held back.
     reply: Option<Box<TheirReply>>,
+    /// Whether it was not even made, and the account still stands as after the attempt before.
+    not_made: bool,
 }
 
 /// What the provider sent: held back, so that it can still be passed on, or forgotten.
@@ -100,7 +102,13 @@ impl Failed {
     /// A call that failed without a reply.
     #[must_use]
     pub fn new(call: Call, account: Box<Account>, fault: ProviderFault, may_retry: bool) -> Self {
-        Self { call, fault, may_retry, stated_wait: None, advise_against_retry: false, account, reply: None }
+        Self { call, fault, may_retry, stated_wait: None, advise_against_retry: false, account, reply: None, not_made: false }
+    }
+
+    /// An attempt that was not even made: no slot, or a provider that is left alone.
+    #[must_use]
+    pub fn not_made(call: Call, account: Box<Account>, fault: ProviderFault) -> Self {
+        Self { not_made: true, ..Self::new(call, account, fault, false) }
     }
 
     /// The same with the provider's own reply, its headers fit for the client.
@@ -110,14 +118,14 @@ impl Failed {
         self
     }
 
-    /// Puts the reply of an earlier attempt in place of none: one that never got a slot has nothing better to say.
+    /// Takes over what the provider said to the attempt before, where this one was not made.
     pub fn inherit(&mut self, earlier: Option<Box<TheirReply>>) {
-        if self.reply.is_none() {
+        if self.not_made {
             self.reply = earlier;
         }
     }
 
-    /// Claims the provider's ceiling for another attempt; see [`claim_attempt`].
+    /// Claims the provider's ceiling for another attempt and waits for its turn; see [`claim_attempt`].
     pub async fn claim(&mut self, gateway: &Gateway, left: Duration) -> Option<Duration> {
         claim_attempt(&self.call, &mut self.account, gateway, left).await
     }
@@ -141,7 +149,7 @@ impl Failed {
     /// # Errors
     /// A refusal of ours where the provider said nothing.
     pub fn pass_on(self) -> Result<Reply, Box<Rejected>> {
-        let account = self.account;
+        let mut account = self.account;
         let Some(mut reply) = self.reply else {
             account.failed();
             let rejection = self.fault.rejection();
@@ -149,8 +157,9 @@ impl Failed {
             return Err(Box::new(Rejected { retried, ..*Box::<Rejected>::from(rejection) }));
         };
         if self.advise_against_retry {
-            reply::advise_against_retry(&mut reply.head.headers);
+            reply::forbid_retry(&mut reply.head.headers);
         }
+        account.resumed();
         reply.body.resume(Closing { account, status: reply.head.status });
         Ok(http::Response::from_parts(reply.head, Body::new(reply.body)))
     }

@@ -71,7 +71,7 @@ async fn forward(mut call: Call, gateway: Arc<Gateway>) -> Result<Reply, Box<Rej
         Err(retry_in) => {
             let fault = ProviderFault::BreakerOpen { retry_in };
             account.attempt_failed(fault, None);
-            return Err(Failed::new(call, account, fault, false).into());
+            return Err(Failed::not_made(call, account, fault).into());
         }
     };
     account.attempt();
@@ -158,8 +158,7 @@ async fn without_usage(
     account.reached();
     account.attempt_failed(ProviderFault::Server(head.status), None);
     let left = call.who.policy.retry.wait_budget;
-    let start_in = claim_attempt(call, account, gateway, left).await.ok_or(Unsent::NoRoom)?;
-    gateway.pauses.pause(start_in).await;
+    claim_attempt(call, account, gateway, left).await.ok_or(Unsent::NoRoom)?;
     account.attempt();
     let edits = Edits { include_usage: false, ..call.edits.clone() };
     let reply = send(call, &edits, gateway).await.map_err(Unsent::NoReply)?;

@@ -87,7 +87,7 @@ pub fn answer(record: &Record, rejected: &Rejected) -> Reply {
     };
     let mut reply = reply::reject(&rejected.rejection, &context);
     if rejected.retried {
-        reply::advise_against_retry(reply.headers_mut());
+        reply::forbid_retry(reply.headers_mut());
     }
     reply
 }

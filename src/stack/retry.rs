@@ -136,8 +136,7 @@ impl Spent {
             Stop::Time => "wait_budget",
         })?;
         self.pause(wait, failed, gateway).await;
-        let start_in = failed.claim(gateway, self.budget.left(self.elapsed())).await.ok_or("ceiling")?;
-        self.pause(start_in, failed, gateway).await;
+        self.waited += failed.claim(gateway, self.budget.left(self.elapsed())).await.ok_or("ceiling")?;
         let labels = RetryLabels { upstream: Name(failed.call.target.upstream.name.clone()), cause: failed.fault.as_str() };
         gateway.metrics.retries.get_or_create(&labels).inc();
         Ok(())

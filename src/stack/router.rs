@@ -243,6 +243,7 @@ fn show(metrics: &OutageMetrics, standing: &Status) {
         (&metrics.replayed, standing.replayed),
         (&metrics.stale, standing.stale),
         (&metrics.repaired, standing.repaired),
+        (&metrics.late, standing.late),
     ] {
         // Counted over there, by one that only counts up.
         counter.inner().store(count, Ordering::Relaxed);

@@ -105,6 +105,14 @@ impl Slots {
         Ok(Turn::Later(Place { slots: self.clone(), customer: customer.clone(), priority, id, granted, done: false }))
     }
 
+    /// How many requests of a customer run or wait, if that is as many as it may have.
+    #[must_use]
+    pub fn full(&self, customer: &Arc<str>, max_in_flight: Option<u32>) -> Option<NoSlot> {
+        let limit = max_in_flight?;
+        let in_flight = self.0.state.lock().in_flight.get(customer).copied().unwrap_or(0);
+        (in_flight >= limit).then_some(NoSlot::CustomerInFlight { limit, in_flight })
+    }
+
     /// Slots in use and requests waiting.
     #[must_use]
     pub fn load(&self) -> Load {

@@ -5,6 +5,7 @@ use tollgate::demo::ProviderOptions;
 
 const POOLS: &str = r#"
 [retry]
+max = 0
 wait_budget = "0s"
 [pools.reserved]
 upstream = "openai"

@@ -1,6 +1,6 @@
 //! Beds whose time a test holds in its hand, and answers taken apart.
 
-use crate::bed::{Bed, CONFIG};
+use crate::bed::{Bed, config_and};
 use crate::redis_server::RedisServer;
 use futures_util::future::BoxFuture;
 use http::HeaderMap;
@@ -100,7 +100,7 @@ pub async fn bed_with(store: Store, more: &str, clock: &Arc<Hand>, options: Prov
             Arc::new(Dictated { inner: redis_ledger(&server), clock: clock.clone(), _server: server })
         }
     };
-    Bed::clocked(&format!("{CONFIG}\n{more}"), provider, ledger, clock.clone()).await
+    Bed::clocked(&config_and(more), provider, ledger, clock.clone()).await
 }
 
 /// A bed under tokio's paused time.
@@ -108,7 +108,7 @@ pub async fn paused_bed(more: &str) -> (Bed, Arc<TokioTime>) {
     let clock = TokioTime::new();
     let provider = Arc::new(Provider::start(ProviderOptions::default()).await.expect("a loopback port"));
     let ledger = Arc::new(EmbeddedLedger::in_memory(clock.clone()));
-    (Bed::clocked(&format!("{CONFIG}\n{more}"), provider, ledger, clock.clone()).await, clock)
+    (Bed::clocked(&config_and(more), provider, ledger, clock.clone()).await, clock)
 }
 
 /// The ledger of one gateway on this server.
@@ -152,7 +152,7 @@ impl Ledger for Dictated {
 
 /// The policy of a bed with other lines behind the cases' configuration: what a reload puts in force.
 pub fn reload(bed: &Bed, more: &str) {
-    let config = format!("{CONFIG}\n{more}").replace("{provider}", &bed.provider.base_url());
+    let config = config_and(more).replace("{provider}", &bed.provider.base_url());
     let (policy, _) = Policy::parse(&config, "reload.toml", &Env::default()).expect("a good configuration");
     bed.gateway.policy.store(Arc::new(policy));
 }

@@ -11,6 +11,7 @@ use tollgate::demo::provider::Seen;
 use tollgate::demo::{Provider, ProviderOptions};
 use tollgate::domain::{Clock, ReservationId, Timestamp};
 use tollgate::limit::{Admission, Decision, Line, Measure, Scope, ScopeKey, Settlement};
+use tollgate::stack::pauses::{Pauses, RealPauses};
 use tollgate::store::embedded::EmbeddedLedger;
 use tollgate::store::{Balance, Ledger, StoreError};
 use tollgate::telemetry::SystemClock;
@@ -70,12 +71,17 @@ impl Rig {
     }
 
     pub async fn on(config: &str) -> Self {
+        Self::paced(config, Arc::new(SystemClock), Box::new(RealPauses)).await
+    }
+
+    /// A rig whose gateway has this clock and these waits between attempts.
+    pub async fn paced(config: &str, clock: Arc<dyn Clock>, pauses: Box<dyn Pauses>) -> Self {
         listen_to_the_log();
         let provider = Arc::new(Provider::start(ProviderOptions::default()).await.expect("a loopback port"));
-        let clock = Arc::new(Frozen(SystemClock.now()));
-        let inner = EmbeddedLedger::in_memory(clock);
+        let frozen = Arc::new(Frozen(SystemClock.now()));
+        let inner = EmbeddedLedger::in_memory(frozen);
         let ledger = Arc::new(Recording { inner, settlements: Mutex::default(), reservations: Mutex::default() });
-        let bed = Bed::on(config, provider, ledger.clone()).await;
+        let bed = Bed::paced(config, provider, ledger.clone(), clock, pauses).await;
         Self { bed, ledger, customer: Mutex::new(new_customer()) }
     }
 
@@ -125,6 +131,13 @@ impl Rig {
         outcomes
     }
 
+    /// A field of the last line in the log of this customer.
+    pub fn logged(&self, customer: &str, field: &str) -> String {
+        let lines = LINES.lock();
+        let line = lines.iter().rev().find(|line| line.get("customer").is_some_and(|name| name == customer));
+        line.and_then(|line| line.get(field)).cloned().unwrap_or_default()
+    }
+
     /// The sum of a counter over its labels, of those lines that hold `label`.
     pub fn metric(&self, name: &str, label: &str) -> u64 {
         let text = self.bed.gateway.metrics.render();
@@ -154,10 +167,10 @@ fn ends(seen: &[Seen]) -> Vec<(String, tollgate::demo::provider::End)> {
     seen.iter().map(|seen| (seen.path.clone(), seen.end)).collect()
 }
 
-/// What was booked of this measure for the customer.
+/// What was booked of this measure for the customer; nothing where it was not even claimed.
 pub fn booked(settlement: &Settlement, measure: Measure) -> u64 {
     let mine = |line: &&Line| line.claim.scope.scope == Scope::Customer && line.claim.measure == measure;
-    settlement.lines.iter().find(mine).expect("the plan has such a limit").actual
+    settlement.lines.iter().find(mine).map_or(0, |line| line.actual)
 }
 
 fn outcome(settlement: &Settlement, line: &BTreeMap<String, String>) -> Outcome {

@@ -15,18 +15,22 @@ use tollgate::domain::{Clock, CustomerId, NanoUsd, Timestamp};
 use tollgate::limit::{Admission, Decision, LimitName, Scope, ScopeKey, Settlement};
 use tollgate::server::Server;
 use tollgate::stack::Gateway;
+use tollgate::stack::pauses::{Pauses, RealPauses};
 use tollgate::store::embedded::EmbeddedLedger;
-use tollgate::store::{Balance, Ledger, Renewal, StoreError, Stores};
+use tollgate::store::{Asked, Balance, Known, Ledger, Renewal, StoreError, Stores};
 use tollgate::telemetry::SystemClock;
 
 /// The prices and the customer of the cases: `m-big`, `m-small`, `emb`, `c-big`; customer `t` with RPM 60, TPM 10,000, $1 a day, 1,000 output tokens, 4 at
-/// once. `{provider}` is replaced by the stand-in's URL. Everybody else has the plan `open`, which limits nothing.
+/// once. What fails is not tried again, so that a case sees one attempt. `{provider}` is replaced by the stand-in's URL. Everybody else has the plan `open`, which limits nothing.
 pub const CONFIG: &str = r#"
 [upstreams.openai]
 base_url = "{provider}"
 [upstreams.anthropic]
 base_url = "{provider}"
 dialect = "anthropic"
+[retry]
+max = 0
+breaker = { failures = 0 }
 [identity]
 default_plan = "open"
 [models.m-big]
@@ -57,6 +61,16 @@ on_provider = []
 plan = "case"
 "#;
 
+/// [`CONFIG`] with these lines behind it; a `[retry]` of theirs takes the place of the cases'.
+pub fn config_and(more: &str) -> String {
+    let config = if more.contains("[retry]") {
+        CONFIG.replace("[retry]\nmax = 0\nbreaker = { failures = 0 }\n", "")
+    } else {
+        CONFIG.to_owned()
+    };
+    format!("{config}\n{more}")
+}
+
 /// A running gateway with its provider.
 pub struct Bed {
     /// Where the gateway listens.
@@ -83,7 +97,7 @@ impl Bed {
 
     /// A bed with [`CONFIG`] and these lines behind it.
     pub async fn plus(more: &str) -> Self {
-        Self::with(&format!("{CONFIG}\n{more}"), ProviderOptions::default()).await
+        Self::with(&config_and(more), ProviderOptions::default()).await
     }
 
     /// A bed with this configuration and a provider of these options.
@@ -100,12 +114,33 @@ impl Bed {
 
     /// As [`Bed::on`], with the gateway's time from this clock.
     pub async fn clocked(config: &str, provider: Arc<Provider>, ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>) -> Self {
-        let Stores { ledger, documents } = Stores::in_memory_beside(ledger, clock.clone());
-        Self::over(config, provider, Stores { ledger, documents }, clock).await
+        Self::paced(config, provider, ledger, clock, Box::new(RealPauses)).await
+    }
+
+    /// As [`Bed::clocked`], with these waits between attempts.
+    pub async fn paced(
+        config: &str,
+        provider: Arc<Provider>,
+        ledger: Arc<dyn Ledger>,
+        clock: Arc<dyn Clock>,
+        pauses: Box<dyn Pauses>,
+    ) -> Self {
+        let stores = Stores::in_memory_beside(ledger, clock.clone());
+        Self::standing(config, provider, stores, clock, pauses).await
     }
 
     /// As [`Bed::clocked`], on given stores.
     pub async fn over(config: &str, provider: Arc<Provider>, stores: Stores, clock: Arc<dyn Clock>) -> Self {
+        Self::standing(config, provider, stores, clock, Box::new(RealPauses)).await
+    }
+
+    async fn standing(
+        config: &str,
+        provider: Arc<Provider>,
+        stores: Stores,
+        clock: Arc<dyn Clock>,
+        pauses: Box<dyn Pauses>,
+    ) -> Self {
         let Stores { ledger, documents } = stores;
         // Two providers for TLS are compiled into the tests; nothing here uses TLS.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -115,7 +150,7 @@ impl Bed {
         policy.server.listen = SocketAddr::from(([127, 0, 0, 1], 0));
         let ledger = Arc::new(Counting { inner: ledger, admits: AtomicUsize::new(0), settles: AtomicUsize::new(0) });
         let stores = Stores { ledger: ledger.clone(), documents };
-        let gateway = Gateway::new(policy, stores, clock).expect("a gateway");
+        let gateway = Gateway::paced(policy, stores, clock, pauses).expect("a gateway");
         let server = Server::bind(gateway.clone()).await.expect("a loopback port");
         let address = server.address().expect("bound");
         let admin = server.admin_address().expect("bound");
@@ -232,6 +267,29 @@ impl Ledger for Counting {
     fn admit<'a>(&'a self, admission: &'a Admission, now: Option<Timestamp>) -> BoxFuture<'a, Result<Decision, StoreError>> {
         self.admits.fetch_add(1, Ordering::SeqCst);
         self.inner.admit(admission, now)
+    }
+
+    fn admit_known<'a>(
+        &'a self,
+        admission: &'a Admission,
+        known: &'a Known,
+        now: Option<Timestamp>,
+    ) -> BoxFuture<'a, Result<Asked, StoreError>> {
+        self.admits.fetch_add(1, Ordering::SeqCst);
+        self.inner.admit_known(admission, known, now)
+    }
+
+    fn tells(&self) -> bool {
+        self.inner.tells()
+    }
+
+    fn tell<'a>(
+        &'a self,
+        customer: Option<&'a ScopeKey>,
+        number: u64,
+        keep: Option<Duration>,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.inner.tell(customer, number, keep)
     }
 
     fn settle<'a>(&'a self, batch: &'a [Settlement], now: Option<Timestamp>) -> BoxFuture<'a, Result<(), StoreError>> {

@@ -9,6 +9,7 @@ mod models;
 pub(super) mod overlay;
 pub(super) mod plans;
 mod pools;
+mod redis;
 mod repeats;
 mod server;
 mod upstreams;
@@ -86,6 +87,15 @@ fn compile_text(text: &str, name: &str, source: Source, env: &Env) -> Result<(Po
         Some(policy) if findings.problems.is_empty() => Ok((policy, findings.warnings)),
         _ => Err(findings.problems),
     }
+}
+
+/// A configuration that is a table of another file, such as a scenario of the lab: without an environment; of what is found only the
+/// problems count.
+pub(crate) fn embedded(node: &node::Node, place: &Place, findings: &mut Findings) -> Option<Policy> {
+    let mut compiler = Compiler { env: &Env::default(), findings: Findings::default() };
+    let policy = File::read(node, place, &mut compiler.findings).and_then(|file| compile(&mut compiler, &file));
+    findings.problems.append(&mut compiler.findings.problems);
+    policy
 }
 
 /// The shipped plans and upstreams.

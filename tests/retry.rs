@@ -1,0 +1,31 @@
+//! Trying again: which failures, when, at what cost, and what the client gets when it did not help. Nothing here sleeps: the waits between
+//! attempts are recorded, and pass when a test lets them.
+
+#[path = "support/bed.rs"]
+#[expect(dead_code, reason = "the bed serves several tests; none uses all of it")]
+mod bed;
+#[path = "streams/bodies.rs"]
+#[expect(dead_code, reason = "the pieces of the streams tests; not all are used here")]
+mod bodies;
+#[path = "streams/rig.rs"]
+#[expect(dead_code, reason = "the rig of the streams tests; not all of it is used here")]
+mod rig;
+
+#[path = "retry/breaker.rs"]
+mod breaker;
+#[path = "retry/ceiling.rs"]
+mod ceiling;
+#[path = "retry/commit.rs"]
+mod commit;
+#[path = "retry/given_up.rs"]
+mod given_up;
+#[path = "retry/metering.rs"]
+mod metering;
+#[path = "retry/orphans.rs"]
+mod orphans;
+#[path = "retry/pace.rs"]
+mod pace;
+#[path = "retry/slots.rs"]
+mod slots;
+#[path = "retry/statuses.rs"]
+mod statuses;
