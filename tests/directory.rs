@@ -80,12 +80,18 @@ async fn changes_hold_for_the_next_request(writer: &Bed, reader: &Bed) {
     assert_eq!(status(reader, "acme").await, 200);
     assert_eq!(directory.override_of("acme").await, Ok(None));
 
-    directory.set_plan("ann", "closed", &fields(json!({ "rpm": 0 })), Expected::Nothing).await.expect("set");
+    directory
+        .set_plan("ann", "closed", &fields(json!({ "rpm": 0, "spend": { "day": 10 } })), Expected::Nothing)
+        .await
+        .expect("set");
     directory.assign_plan("ann", "acme", "closed").await.expect("assigned");
     let reply = reader.chat("acme", "m-big", "").send().await.expect("an answer");
     assert_eq!(reply.status(), 429, "no request fits");
     assert!(reply.text().await.expect("text").contains(r#""plan":"closed""#));
-    let opened = directory.set_plan("ann", "closed", &fields(json!({ "rpm": 600 })), Expected::Anything).await.expect("set");
+    let opened = directory
+        .set_plan("ann", "closed", &fields(json!({ "rpm": 600, "spend": { "day": 10 } })), Expected::Anything)
+        .await
+        .expect("set");
     assert_eq!(status(reader, "acme").await, 200, "a plan that changed, for a customer that did not");
     directory.clear_plan("ann", "closed", Expected::Version(opened.version)).await.expect("cleared");
     assert_eq!(status(reader, "acme").await, 200, "a plan that is gone is as good as none");
