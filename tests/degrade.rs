@@ -14,5 +14,7 @@ mod fallbacks;
 mod handoffs;
 #[path = "degrade/providers.rs"]
 mod providers;
+#[path = "degrade/replays.rs"]
+mod replays;
 #[path = "degrade/scene.rs"]
 mod scene;

@@ -31,6 +31,10 @@ pub enum Fault {
     RequestTimeout,
     /// A body or query that makes no sense; a sentence says what is right.
     InvalidRequest(String),
+    /// Nothing is kept of such a request.
+    RequestNotFound,
+    /// No such pool.
+    PoolNotFound,
     /// No such ticket.
     TicketNotFound,
     /// Somebody else works on it.
@@ -65,6 +69,8 @@ impl Fault {
             Self::RequestTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "request_too_large"),
             Self::RequestTimeout => (StatusCode::REQUEST_TIMEOUT, "request_timeout"),
             Self::InvalidRequest(_) => (StatusCode::BAD_REQUEST, "invalid_request"),
+            Self::RequestNotFound => (StatusCode::NOT_FOUND, "request_not_found"),
+            Self::PoolNotFound => (StatusCode::NOT_FOUND, "pool_not_found"),
             Self::TicketNotFound => (StatusCode::NOT_FOUND, "ticket_not_found"),
             Self::TicketClaimed { .. } => (StatusCode::CONFLICT, "ticket_claimed"),
             Self::TicketEnded { .. } => (StatusCode::CONFLICT, "ticket_ended"),
@@ -82,6 +88,8 @@ impl Fault {
             Self::UnsupportedMediaType => "The Content-Type must be application/json.",
             Self::RequestTooLarge => "The body is too large.",
             Self::RequestTimeout => "The body did not arrive in time.",
+            Self::RequestNotFound => "Nothing is kept of such a request, or not any more.",
+            Self::PoolNotFound => "There is no such pool in the configuration.",
             Self::TicketNotFound => "There is no such ticket, or not any more.",
             Self::StoreUnavailable => {
                 "The store does not answer; see the log. Whether anything changed is not known; the same again does no harm."

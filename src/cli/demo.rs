@@ -94,7 +94,7 @@ async fn free_address(listen: SocketAddr) -> Result<SocketAddr, String> {
     Err(format!("no free port on {} from {} to {last}; name one with --listen", listen.ip(), listen.port()))
 }
 
-/// The demo's configuration: the shipped plans, four small customers that run into each kind of limit, and one whom only people answer.
+/// The demo's configuration: the shipped plans, and small customers that run into each kind of limit.
 #[must_use]
 pub fn config(provider: &str) -> String {
     format!(
@@ -105,7 +105,10 @@ base_url = "{provider}"
 base_url = "{provider}"
 [identity]
 default_plan = "business"
-# The stand-in's fault-* models have no price.
+# The stand-in's fault-* models fail on request, which is no reason to leave it alone.
+[retry]
+breaker = {{ failures = 0 }}
+# They have no price.
 [pricing]
 unpriced = "free"
 
@@ -136,6 +139,26 @@ spend = {{ day = 0.000_001 }}
 on_spend = ["handoff"]
 on_provider = []
 
+# Too little for gpt-4o: its fallback answers what is of the class general, a person the rest.
+[plans.demo-cheaper]
+spend = {{ day = 0.000_3 }}
+# Nothing at all is affordable: a person takes over.
+[plans.demo-handoff]
+spend = {{ day = 0.000_001 }}
+
+[models.gpt-4o]
+fallback = "gpt-4o-mini"
+[classes.general]
+fallback = true
+[pools.gpt-4o]
+upstream = "openai"
+models = ["gpt-4o*"]
+ceiling = {{ rpm = 100_000, tpm = 150_000_000 }}
+
+[customers.demo-cheaper]
+plan = "demo-cheaper"
+[customers.demo-handoff]
+plan = "demo-handoff"
 [customers.demo-person]
 plan = "demo-person"
 [customers.demo-messages]

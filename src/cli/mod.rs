@@ -7,6 +7,8 @@ mod health;
 mod key;
 mod lab;
 mod out;
+mod replay;
+mod request;
 mod serve;
 mod signal;
 
@@ -33,7 +35,7 @@ enum Command {
     /// Try it out: gateway, fresh embedded store and a stand-in provider in one process; prints curl lines that work
     Demo(Demo),
     /// Check a configuration: prints every problem with its line, or what it amounts to
-    Check(ConfigPath),
+    Check(Check),
     /// Recompute every balance of the embedded store from its ledger, while no gateway runs. Exits with 0: clean, 1: something does not
     /// add up, 2: nothing could be read
     Audit(Audit),
@@ -44,6 +46,17 @@ enum Command {
     Key {
         /// The application that will use it
         name: String,
+    },
+    /// Print what a running gateway kept of one request: models, level, attempts, cost, cause
+    Request {
+        /// Our id (x-tollgate-request-id), or the provider's
+        id: String,
+        /// The gateway's admin listener
+        #[arg(long, default_value = "http://127.0.0.1:8081")]
+        url: String,
+        /// Its token
+        #[arg(long, env = "TOLLGATE_ADMIN_TOKEN", hide_env_values = true)]
+        token: Option<String>,
     },
     /// Ask a running gateway whether it is ready; exits non-zero when it is not (for container health checks)
     Health {
@@ -58,6 +71,16 @@ struct ConfigPath {
     /// The configuration file; without one the shipped plans and defaults are used
     #[arg(long, short, env = "TOLLGATE_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+struct Check {
+    #[command(flatten)]
+    config: ConfigPath,
+    /// Ask each model and its fallback the questions of this file, and print the answers side by side. One question a line: a request
+    /// body, or a JSON string that goes to every model with a fallback. Calls the upstreams, which costs money
+    #[arg(long, value_name = "FILE")]
+    replay: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
@@ -138,10 +161,11 @@ pub fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Serve(args) => serve::run(args),
         Command::Demo(args) => demo::run(args),
-        Command::Check(args) => check::run(args.config.as_deref()),
+        Command::Check(args) => check::run(args.config.config.as_deref(), args.replay.as_deref()),
         Command::Audit(args) => audit::run(args.config.config.as_deref(), args.data),
         Command::Lab(args) => lab::run(&args),
         Command::Key { name } => key::run(&name),
+        Command::Request { id, url, token } => request::run(&id, &url, token.as_deref()),
         Command::Health { url } => health::run(&url),
     }
 }

@@ -26,7 +26,7 @@ const LEVEL: RGBColor = RGBColor(0x8E, 0x5B, 0xC8);
 
 /// What makes the same drawing readable on a dark screen.
 const DARK: &str = "<style>@media (prefers-color-scheme: dark){[fill=\"#FFFFFF\"]{fill:#0D1117}[fill=\"#1F2328\"]{fill:#E6EDF3}\
-                    [stroke=\"#1F2328\"]{stroke:#E6EDF3}[stroke=\"#D0D7DE\"]{stroke:#3D444D}}</style>";
+                    [stroke=\"#FFFFFF\"]{stroke:#0D1117}[stroke=\"#1F2328\"]{stroke:#E6EDF3}[stroke=\"#D0D7DE\"]{stroke:#3D444D}}</style>";
 
 const WIDTH: u32 = 620;
 const TITLE: u32 = 44;
@@ -110,7 +110,7 @@ struct Scale {
 
 impl Scale {
     fn of(runs: &[RunReport]) -> Self {
-        let top = |values: Vec<f64>| values.into_iter().fold(0.0, f64::max).max(1.0) * 1.3;
+        let top = |values: Vec<f64>| values.into_iter().fold(0.0, f64::max).max(1.0) * 1.6;
         let minutes = runs.iter().map(|run| run.steps.len() as f64 * step(run)).fold(0.0, f64::max);
         let quota = runs.iter().flat_map(|run| &run.providers).filter_map(|provider| provider.tpm).map(|tpm| tpm as f64);
         let tokens = runs.iter().flat_map(|run| run.steps.iter().map(|s| s.tokens as f64 / step(run)));

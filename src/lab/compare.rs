@@ -6,6 +6,9 @@ use super::scenario::{Compare, Scenario};
 use crate::limit::Bucket;
 use std::collections::HashMap;
 
+/// One limit, and what it let through.
+type Limit = (Box<dyn Algorithm>, Trailing);
+
 /// What came of the comparison.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Compared {
@@ -50,7 +53,7 @@ pub fn compare(scenario: &Scenario, compare: &Compare) -> Compared {
 }
 
 fn row(kind: Kind, shared: bool, requests: &[(u64, usize, u64)], columns: usize, bucket: Bucket) -> Row {
-    let mut limits: HashMap<Option<(usize, u64)>, (Box<dyn Algorithm>, Trailing)> = HashMap::new();
+    let mut limits: HashMap<Option<(usize, u64)>, Limit> = HashMap::new();
     let mut row = Row { kind, shared, accepted: vec![0; columns], in_a_minute: 0, bytes: 0 };
     for (at, column, customer) in requests {
         let key = (!shared).then_some((*column, *customer));

@@ -104,7 +104,6 @@ impl Stream {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::lab::scenario::Scenario;
 
     fn arrivals(keys: &str) -> Vec<u64> {

@@ -102,8 +102,10 @@ impl Meter {
 /// What was counted in the last 60 s, to the microsecond, and the most there ever was.
 #[derive(Clone, Debug, Default)]
 pub struct Trailing {
+    /// When, and all that was ever counted up to and with it: so that the instant at which there is room is found at once.
     entries: VecDeque<(u64, u64)>,
-    sum: u64,
+    counted: u64,
+    forgotten: u64,
     /// The largest sum of any 60 s.
     pub most: u64,
 }
@@ -112,14 +114,14 @@ impl Trailing {
     /// Counts `amount` now.
     pub fn add(&mut self, at: u64, amount: u64) {
         self.forget(at);
-        self.entries.push_back((at, amount));
-        self.sum += amount;
-        self.most = self.most.max(self.sum);
+        self.counted += amount;
+        self.entries.push_back((at, self.counted));
+        self.most = self.most.max(self.counted - self.forgotten);
     }
 
     fn forget(&mut self, at: u64) {
-        while let Some((_, amount)) = self.entries.front().filter(|(then, _)| then + MINUTE <= at) {
-            self.sum -= amount;
+        while let Some((_, up_to)) = self.entries.front().filter(|(then, _)| then + MINUTE <= at) {
+            self.forgotten = *up_to;
             self.entries.pop_front();
         }
     }
@@ -127,16 +129,12 @@ impl Trailing {
     /// Microseconds until `amount` more stay within `limit`.
     fn wait(&mut self, at: u64, amount: u64, limit: u64) -> u64 {
         self.forget(at);
-        let mut excess = (self.sum + amount).saturating_sub(limit);
-        let mut wait = 0;
-        for (then, amount) in &self.entries {
-            if excess == 0 {
-                break;
-            }
-            excess = excess.saturating_sub(*amount);
-            wait = then + MINUTE - at;
+        let excess = (self.counted - self.forgotten + amount).saturating_sub(limit);
+        if excess == 0 {
+            return 0;
         }
-        if excess > 0 { MINUTE } else { wait }
+        let enough = self.entries.partition_point(|(_, up_to)| up_to - self.forgotten < excess);
+        self.entries.get(enough).map_or(MINUTE, |(then, _)| then + MINUTE - at)
     }
 }
 

@@ -28,7 +28,7 @@ impl Random {
     /// A number below `bound`; zero when that is zero.
     pub fn below(&mut self, bound: u64) -> u64 {
         // The high half of a product is even enough: the bias is bound / 2^64.
-        u64::try_from(u128::from(self.next()) * u128::from(bound) >> 64).unwrap_or(0)
+        u64::try_from((u128::from(self.next()) * u128::from(bound)) >> 64).unwrap_or(0)
     }
 
     /// `value` give or take `spread` millionths of it.

@@ -167,7 +167,7 @@ impl<'a> Replay<'a> {
                     self.found.waited.1 += wait;
                 }
                 let id = self.found.requests;
-                let output = request.output.unwrap_or_else(|| held.expected).min(held.cap.max(1));
+                let output = request.output.unwrap_or(held.expected).min(held.cap.max(1));
                 let running = Running {
                     held,
                     input: request.input.unwrap_or(request.estimated_input),
@@ -206,7 +206,7 @@ impl<'a> Replay<'a> {
         let Some(mut running) = self.running.remove(&id) else { return };
         let now = Timestamp(at);
         match what {
-            Later::End => self.gateway.answered(now, running.held, running.input, running.output),
+            Later::End => self.gateway.answered(now, *running.held, running.input, running.output),
             Later::Start => match self.gateway.start(now, &mut running.held) {
                 Ok(wait) => {
                     let (next, after) = if wait > 0 { (Later::Start, wait) } else { (Later::End, running.took) };
@@ -214,7 +214,7 @@ impl<'a> Replay<'a> {
                     self.running.insert(id, running);
                 }
                 Err(refusal) => {
-                    self.gateway.failed(now, running.held, false);
+                    self.gateway.failed(now, *running.held, false);
                     self.refused(false, &running.customer, &name(&refusal));
                 }
             },

@@ -139,6 +139,9 @@ impl Server {
         if unsettled > 0 {
             tracing::warn!(unsettled, "stopped with reservations that the store did not take; their holds end with their lease");
         }
+        if !self.gateway.records.drain(left().max(SETTLING)).await {
+            tracing::warn!("stopped with records of requests that the store did not take");
+        }
     }
 }
 

@@ -73,10 +73,10 @@ where
                 Ok(reply) => return Ok(marked(reply, &spare)),
                 Err(rejected) => rejected,
             };
-            let Some(cause) = cause_of(&first) else { return first.pass_on() };
+            let Some(cause) = cause_of(&first) else { return end(first, &spare) };
             let chain = chain_of(&spare.who.customer.plan, cause);
             if chain.is_empty() {
-                return first.pass_on();
+                return end(first, &spare);
             }
             let tried = vec![attempt(&spare.target.model, outcome_of(&first))];
             Try { spare: &spare, cause, first, tried, counted: false, since, inner, gateway }.walk(chain).await
@@ -153,6 +153,12 @@ fn taken_from(rejected: &mut Rejected) -> Option<Used> {
     rejected.failed.as_mut()?.take_used()
 }
 
+/// The end of the chain: the provider's own error, where there is one, or the refusal. Nothing was given up for it then.
+fn end(first: Box<Rejected>, call: &Call) -> Result<Reply, Box<Rejected>> {
+    call.who.record.note(|facts| facts.degraded.clear());
+    first.pass_on()
+}
+
 /// Says on the answer of a model which one it was and what was given up for it.
 fn marked(mut reply: Reply, call: &Call) -> Reply {
     if reply.status().is_success() {
@@ -195,7 +201,7 @@ where
                     let tried = std::mem::take(&mut self.tried);
                     handoff::hand_off(self.spare, &self.first, why, tried, &self.gateway).await
                 }
-                (Move::Refuse, _) => return self.first.pass_on(),
+                (Move::Refuse, _) => return end(self.first, self.spare),
             };
             if let Some(reply) = answer {
                 return Ok(reply);

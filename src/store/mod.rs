@@ -18,6 +18,7 @@ use embedded::{EmbeddedLedger, LostHold};
 use futures_util::future::BoxFuture;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Everything a gateway keeps.
 #[derive(Clone)]
@@ -124,6 +125,12 @@ pub trait Ledger: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(0)))
     }
 
+    /// How long a hold stands that is not confirmed, where admissions take two steps; `None` where they take one. Holds of gateways that
+    /// died between the two are given back by whoever sweeps next.
+    fn provisional(&self) -> Option<Duration> {
+        None
+    }
+
     /// How it stands, if it goes on alone while its store is away (see [`outage`]); `None` if it never does.
     fn standing(&self) -> Option<outage::Status> {
         None
@@ -139,8 +146,7 @@ pub struct Renewal {
     pub customer: ScopeKey,
     /// Microseconds from now until it is taken for lost unless it is renewed again.
     pub lease: u64,
-    /// Nano-dollars that its request has used so far; zero where that is not known, or the request is younger than the time between two
-    /// renewals.
+    /// Nano-dollars that its request has used so far; zero where that is not known, or the request is younger than a lease.
     pub metered: u64,
 }
 

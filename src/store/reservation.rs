@@ -7,9 +7,11 @@ mod replace;
 
 pub use replace::Replaced;
 
+use super::leases::Metered;
 use super::settler::SettlePlace;
 use crate::domain::{NanoUsd, ReservationId};
 use crate::limit::{Claim, Decision, Elastic, Line, Measure, Scope, ScopeKey, Settlement};
+use std::sync::Arc;
 
 /// All claims of one request that were admitted; the duty to settle them exactly once. Dropping it settles too: what was never
 /// attempted is given back, what was attempted is charged as held, since nothing better is known. After [`Reservation::replaced`] it is
@@ -121,6 +123,12 @@ impl Reservation {
     pub fn held(&self) -> NanoUsd {
         let money = self.settlement.lines.iter().filter(|line| line.claim.measure == Measure::Money);
         NanoUsd::new(money.map(|line| line.claim.amount).max().unwrap_or(0))
+    }
+
+    /// Where to tell what the request has used so far, should its gateway die before it settles.
+    #[must_use]
+    pub fn metered(&self) -> Option<Arc<Metered>> {
+        self.place.as_ref()?.metered()
     }
 
     /// From now on a provider has seen the request: should nothing more become known, it is charged as held.

@@ -83,5 +83,5 @@ async fn a_client_that_leaves_makes_no_ticket_and_holds_nothing() {
     bed.quiet().await;
     let spent = bed.spent("c").await.get();
     assert!(spent > 0 && spent < 100_000, "the prompt of the stream that was cut: {spent}");
-    assert_eq!(bed.spent("w").await.get() > 0, true);
+    assert!(bed.spent("w").await.get() > 0);
 }

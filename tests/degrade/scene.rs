@@ -18,7 +18,11 @@ pub fn config(plans: &[(String, String)], more: &str) -> String {
     // The provider asks for a key, and none of the environment is read here.
     let key = concat!(env!("CARGO_TARGET_TMPDIR"), "/degrade-provider-key");
     static WRITTEN: std::sync::Once = std::sync::Once::new();
-    WRITTEN.call_once(|| std::fs::write(key, "sk-of-the-company").expect("a directory for tests"));
+    WRITTEN.call_once(|| {
+        // Each test may be a process of its own: none must find the file half written by another.
+        let own = format!("{key}-{}", std::process::id());
+        std::fs::write(&own, "sk-of-the-company").and_then(|()| std::fs::rename(&own, key)).expect("a directory for tests");
+    });
     let hash = blake3::hash(b"sk-test").to_hex();
     let names: Vec<String> = plans.iter().map(|(name, _)| format!("\"{name}\"")).collect();
     let tables: String = plans.iter().map(|(name, body)| format!("[plans.{name}]\n{body}\n")).collect();
@@ -60,6 +64,7 @@ message = {SENTENCE:?}
 [retry]
 max = 0
 wait_budget = "2s"
+breaker = {{ failures = 0 }}
 [concurrency]
 slots = 64
 {tables}

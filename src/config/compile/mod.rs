@@ -9,6 +9,7 @@ mod models;
 mod overlay;
 mod plans;
 mod pools;
+mod redis;
 mod repeats;
 mod server;
 mod upstreams;
@@ -161,11 +162,17 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
         levels: levels::levels(c, file),
         handoff: handoff(c, file),
         triage: desk::triage(c, file),
-        records: Records::default(),
+        records: records(file),
         repeats,
         admin,
         concurrency,
     })
+}
+
+/// `[records]`
+fn records(file: &File) -> Records {
+    let keep = file.records.as_ref().and_then(|records| records.keep);
+    keep.map_or_else(Records::default, |keep| Records { keep: keep.0 })
 }
 
 /// `[classes.*]`

@@ -32,6 +32,8 @@ fn a_bad_entry_is_named_with_its_line_and_what_to_do() {
         ("[server]\nheader_timeout = \"0s\"", "f:2: server.header_timeout: is zero"),
         ("[server]\nheader_timeout = 5", "f:2: server.header_timeout: must be a string, not a number; write a duration"),
         ("[server]\nmax_body = \"32 potatoes\"", "f:2: server.max_body: \"32 potatoes\" is not a size"),
+        ("[records]\nkeep = \"5s\"", "f:2: records.keep: \"5s\" is not a time to keep something; write a duration"),
+        ("[records]\nkeep = 7", "f:2: records.keep: must be a string, not a number"),
         ("[retry]\nwait_budget = \"6 lightyears\"", "f:2: retry.wait_budget: \"6 lightyears\" is not a duration"),
         ("[budget]\nzone = \"Mars/Base\"", "f:2: budget.zone: there is no time zone \"Mars/Base\""),
         ("[budget]\nnotice = 101", "f:2: budget.notice: 101 is not a percentage"),

@@ -235,15 +235,15 @@ impl Gateway {
     }
 
     /// Books a request that was answered.
-    pub fn answered(&mut self, now: Timestamp, held: Box<Held>, input: u64, output: u64) {
+    pub fn answered(&mut self, now: Timestamp, held: Held, input: u64, output: u64) {
         self.expected.learn(&held.model, &held.plan, output);
         let cost = self.cost(&held.model, input, output);
-        self.settle(now, *held, &Actuals { attempted: true, input, input_uncached: input, output, cost });
+        self.settle(now, held, &Actuals { attempted: true, input, input_uncached: input, output, cost });
     }
 
     /// Books a request that no provider answered.
-    pub fn failed(&mut self, now: Timestamp, held: Box<Held>, attempted: bool) {
-        self.settle(now, *held, &Actuals { attempted, ..Actuals::default() });
+    pub fn failed(&mut self, now: Timestamp, held: Held, attempted: bool) {
+        self.settle(now, held, &Actuals { attempted, ..Actuals::default() });
     }
 
     fn settle(&mut self, now: Timestamp, held: Held, actuals: &Actuals) {

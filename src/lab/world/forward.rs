@@ -1,8 +1,9 @@
 //! The last part of a request's way: the provider's account, its answer, and the gateway's retries.
 
-use super::{Cause, Crowd, Event, No, Told, World};
+use super::{Crowd, Event, No, Told, World};
 use crate::config::policy::Retry;
 use crate::config::value::matches;
+use crate::degrade::chain::Cause;
 use crate::degrade::retry::{Budget, DICE};
 use crate::domain::Priority;
 use crate::lab::books;
@@ -66,7 +67,7 @@ impl World<'_> {
             }
             Err(refusal) => {
                 let attempted = self.questions[id].calls > 0;
-                self.gateway.failed(books::instant(self.now), held, attempted);
+                self.gateway.failed(books::instant(self.now), *held, attempted);
                 self.limited(id, crowds, &refusal);
             }
         }
@@ -84,7 +85,7 @@ impl World<'_> {
                 self.schedule(wait, Event::Start(id));
             }
             Err(refusal) => {
-                self.gateway.failed(books::instant(self.now), held, true);
+                self.gateway.failed(books::instant(self.now), *held, true);
                 self.limited(id, crowds, &refusal);
             }
         }
@@ -109,7 +110,7 @@ impl World<'_> {
             return self.schedule(wait, Event::Retry(id));
         }
         let held = self.questions[id].held.take().expect("it is held since it was admitted");
-        self.gateway.failed(books::instant(self.now), held, true);
+        self.gateway.failed(books::instant(self.now), *held, true);
         self.fall_back(id, crowds, Cause::Provider, No { told, by: what.to_owned() });
     }
 
@@ -171,7 +172,7 @@ impl World<'_> {
                 } else {
                     Fate::Full
                 };
-                self.gateway.answered(books::instant(now), held, input, output);
+                self.gateway.answered(books::instant(now), *held, input, output);
                 fate
             }
             None => {

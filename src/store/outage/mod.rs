@@ -34,8 +34,8 @@ mod tests;
 
 use super::{Balance, Ledger, Renewal, StoreError};
 use crate::config::policy::Outage;
-use crate::domain::{Clock, ReservationId, Timestamp};
-use crate::limit::{Admission, Decision, ScopeKey, Settlement};
+use crate::domain::{Clock, Timestamp};
+use crate::limit::{Admission, Decision, Line, ScopeKey, Settlement};
 use breaker::{Breaker, Fault};
 use burst::Burst;
 use futures_util::FutureExt;
@@ -45,6 +45,7 @@ use memory::Memory;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 use taken::{Orphans, TakenAlone};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -62,14 +63,20 @@ pub trait Remote: Ledger {
     /// [`StoreError`] when the store does not take it.
     fn beat(&self, gateway: u128, patience: u64) -> BoxFuture<'_, Result<usize, StoreError>>;
 
-    /// Whether the hold of a reservation is still known, or that it was booked for lost.
+    /// Those lines of a settlement whose holds are still known, or that they were booked for lost: what may be settled whatever ends
+    /// the store has forgotten. All or none, unless the store keeps its books in parts.
     ///
     /// # Errors
     /// [`StoreError`] when the store could not be asked.
-    fn knows_hold<'a>(&'a self, customer: &'a ScopeKey, reservation: ReservationId) -> BoxFuture<'a, Result<bool, StoreError>>;
+    fn known_lines<'a>(&'a self, settlement: &'a Settlement) -> BoxFuture<'a, Result<Vec<Line>, StoreError>>;
 
     /// Budgets so far of which the store had lost what was spent, and that were repaired.
     fn repaired(&self) -> u64 {
+        0
+    }
+
+    /// Calls so far that it answered late. They count as answered: slow is not away.
+    fn late(&self) -> u64 {
         0
     }
 
@@ -104,6 +111,8 @@ pub struct Status {
     pub gateways: usize,
     /// Budgets of which the store had lost what was spent, and that were repaired.
     pub repaired: u64,
+    /// Calls that the store answered late.
+    pub late: u64,
     /// Whether the store is known to throw books away when its memory is full.
     pub evicts: bool,
 }
@@ -241,6 +250,10 @@ impl Ledger for Guarded {
             self.guard.heard(self.guard.remote.sweep(now).await)
         }
         .boxed()
+    }
+
+    fn provisional(&self) -> Option<Duration> {
+        self.guard.remote.provisional()
     }
 
     fn standing(&self) -> Option<Status> {
@@ -414,6 +427,7 @@ impl Guard {
             stale: count(&self.counts.stale),
             gateways: self.gateways.load(Ordering::Relaxed),
             repaired: self.remote.repaired(),
+            late: self.remote.late(),
             evicts: self.remote.may_evict() == Some(true),
         }
     }

@@ -9,6 +9,7 @@ const ADMIT: &str = include_str!("../../../lua/admit.lua");
 const SETTLE: &str = include_str!("../../../lua/settle.lua");
 const REPLACE: &str = include_str!("../../../lua/replace.lua");
 const RENEW: &str = include_str!("../../../lua/renew.lua");
+const LOWER: &str = include_str!("../../../lua/lower.lua");
 const SWEEP: &str = include_str!("../../../lua/sweep.lua");
 const DOCUMENTS: &str = include_str!("../../../lua/documents.lua");
 const DOCUMENT_GET: &str = include_str!("../../../lua/document_get.lua");
@@ -25,6 +26,8 @@ pub(super) struct Scripts {
     document_get: Prepared,
     document_put: Prepared,
     document_list: Prepared,
+    /// Only a cluster needs it.
+    lower: Option<Prepared>,
 }
 
 struct Prepared {
@@ -34,7 +37,7 @@ struct Prepared {
 
 impl Scripts {
     /// Hashes them: once per process, not per call.
-    pub(super) fn new() -> Self {
+    pub(super) fn new(clustered: bool) -> Self {
         let prepare = |shared: &str, parts: &[&str]| {
             let source = format!("{shared}{}", parts.concat());
             let sha = Script::new(&source).get_hash().to_owned();
@@ -49,6 +52,7 @@ impl Scripts {
             document_get: prepare(DOCUMENTS, &[DOCUMENT_GET]),
             document_put: prepare(DOCUMENTS, &[DOCUMENT_PUT]),
             document_list: prepare(DOCUMENTS, &[DOCUMENT_LIST]),
+            lower: clustered.then(|| prepare(LIMITS, &[LOWER])),
         }
     }
 
@@ -77,6 +81,11 @@ impl Scripts {
         &self.sweep.sha
     }
 
+    /// What `EVALSHA` takes for claims that are taken back.
+    pub(super) fn lower(&self) -> &str {
+        &self.lower.as_ref().expect("only the two calls of a cluster take claims back").sha
+    }
+
     /// What `EVALSHA` takes for reading a document.
     pub(super) fn document_get(&self) -> &str {
         &self.document_get.sha
@@ -95,7 +104,9 @@ impl Scripts {
     /// Adds the commands that make a server know them all.
     pub(super) fn load(&self, pipeline: &mut Pipeline) {
         let documents = [&self.document_get, &self.document_put, &self.document_list];
-        for script in [&self.admit, &self.settle, &self.replace, &self.renew, &self.sweep].into_iter().chain(documents) {
+        for script in
+            [&self.admit, &self.settle, &self.replace, &self.renew, &self.sweep].into_iter().chain(documents).chain(&self.lower)
+        {
             pipeline.cmd("SCRIPT").arg("LOAD").arg(&script.source);
         }
     }
