@@ -40,7 +40,6 @@ struct Shared {
 }
 
 /// Everything operators may ask, as an HTTP service.
-#[must_use]
 pub fn router(gateway: &Arc<Gateway>, settings: &Admin) -> Router {
     let guard = Guard::new(settings);
     Router::new()
