@@ -222,3 +222,56 @@ async fn many_who_change_one_customer_at_once_lose_nothing() {
     let said = b.gateway.directory.override_of("acme").await.expect("it answers").expect("said");
     assert_eq!((done.into_inner(), said.credits[0].nano_usd), (8, 40));
 }
+
+#[tokio::test]
+async fn operators_set_and_take_back_over_http() {
+    let bed = Bed::plus("[admin]\nlisten = \"127.0.0.1:0\"\n").await;
+    let admin = format!("http://{}", bed.admin.expect("it listens"));
+    let ask = async |method: &str, path: &str, body: &str| {
+        let method = reqwest::Method::from_bytes(method.as_bytes()).expect("a method");
+        let request = bed.client.request(method, format!("{admin}{path}")).header("content-type", "application/json");
+        let reply = request.body(body.to_owned()).send().await.expect("an answer");
+        let status = reply.status().as_u16();
+        (status, serde_json::from_slice::<serde_json::Value>(&reply.bytes().await.expect("a body")).expect("JSON"))
+    };
+    let chat = async |who: &str| {
+        let reply = bed.chat(who, "m-small", "").send().await.expect("an answer");
+        let status = reply.status().as_u16();
+        reply.bytes().await.expect("a whole body");
+        status
+    };
+    let path = "/admin/customers/c/override";
+    let (got, body) = ask("PUT", path, r#"{"set":{"spend":{"day":0}},"for":"7days","by":"ada"}"#).await;
+    assert_eq!((got, &body["override"]["set"]["spend"]["day"]), (200, &0.into()), "{body}");
+    assert_eq!(chat("c").await, 402, "suspended");
+    for (method, path, body, status, code) in [
+        ("PUT", path, r#"{"set":{"rpn":1},"by":"ada"}"#, 400, "invalid_request"),
+        ("PUT", path, r#"{"set":{"rpm":1},"for":"a while","by":"ada"}"#, 400, "invalid_request"),
+        ("PUT", path, r#"{"set":{"rpm":1},"version":0,"by":"ada"}"#, 409, "changed_meanwhile"),
+        ("DELETE", path, "", 400, "invalid_request"),
+        ("GET", "/admin/plans/none", "", 404, "plan_not_found"),
+        ("PUT", "/admin/customers/a%20b/override", r#"{"set":{},"by":"ada"}"#, 400, "invalid_request"),
+        ("POST", "/admin/customers/c/credits", r#"{"period":"day","dollars":-1,"by":"ada"}"#, 400, "invalid_request"),
+        ("POST", "/admin/customers/c/credits", r#"{"period":"year","dollars":1,"by":"ada"}"#, 400, "invalid_request"),
+    ] {
+        let (got, answer) = ask(method, path, body).await;
+        assert_eq!((got, &answer["error"]["code"]), (status, &code.into()), "{method} {path} {body}: {answer}");
+    }
+    let (_, shown) = ask("GET", path, "").await;
+    assert_eq!(shown["override"]["set"]["spend"]["day"], 0, "what was refused changed nothing: {shown}");
+    assert_eq!(ask("DELETE", "/admin/customers/c/override?by=ada", "").await.0, 200);
+    assert_eq!(chat("c").await, 200);
+    let (got, given) = ask("POST", "/admin/customers/c/credits", r#"{"period":"day","dollars":20,"by":"ada"}"#).await;
+    assert_eq!((got, &given["override"]["credits"][0]["nano_usd"]), (200, &20_000_000_000_u64.into()), "{given}");
+    let (got, plan) = ask("PUT", "/admin/plans/open", r#"{"set":{"spend":{"day":0}},"by":"ada"}"#).await;
+    assert_eq!((got, &plan["set"]["set"]["spend"]["day"]), (200, &0.into()), "{plan}");
+    assert_eq!(chat("d").await, 402);
+    assert_eq!(ask("DELETE", "/admin/plans/open?by=ada", "").await.0, 200);
+    let (_, plans) = ask("GET", "/admin/plans", "").await;
+    assert!(
+        plans["plans"].as_array().expect("a list").iter().any(|plan| plan["plan"] == "open" && plan["set"].is_null()),
+        "{plans}"
+    );
+    assert_eq!(chat("d").await, 200);
+    bed.assert_books(&["c", "d"]).await;
+}

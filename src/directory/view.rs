@@ -57,6 +57,13 @@ impl View {
         self.compiled.as_ref().map_or(&self.policy.plans, |compiled| &compiled.plans).get(name)
     }
 
+    /// The names of all plans, in no order.
+    #[must_use]
+    pub fn names(&self) -> Vec<&str> {
+        let plans = self.compiled.as_ref().map_or(&self.policy.plans, |compiled| &compiled.plans);
+        plans.keys().map(|name| &**name).collect()
+    }
+
     /// A configured customer's version of its plan.
     #[must_use]
     pub fn customer(&self, id: &str) -> Option<&Arc<Plan>> {
