@@ -170,6 +170,6 @@ fn instant(at: Timestamp) -> String {
 }
 
 fn cut(text: &str) -> String {
-    let end = (0..=LONGEST.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let end = (0..=LONGEST.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
     text[..end].to_owned()
 }

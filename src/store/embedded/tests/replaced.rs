@@ -67,7 +67,7 @@ async fn what_is_held_after_the_end_is_not_found_by_the_next_process() {
     let first = request(1, "c", 500);
     let decision = ledger.admit(&first, None).await.expect("it decides");
     let ended = end(&first, &decision, 30);
-    ledger.settle(&[ended.clone()], None).await.expect("it books");
+    ledger.settle(std::slice::from_ref(&ended), None).await.expect("it books");
     assert!(ledger.admit(&request(1, "c", 200), None).await.expect("it decides").admitted, "it was long on its way");
     assert_eq!((stands(&ledger, "c").await, ledger.size().in_flight), ((30, 200), 1));
     ledger.settle(&[ended], None).await.expect("it books");
