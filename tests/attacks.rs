@@ -6,6 +6,8 @@
 mod bed;
 #[path = "attacks/chains.rs"]
 mod chains;
+#[path = "attacks/jobs.rs"]
+mod jobs;
 #[path = "degrade/scene.rs"]
 #[expect(dead_code, reason = "these tests need only some of it")]
 mod scene;
