@@ -8,6 +8,8 @@ mod bed;
 mod chains;
 #[path = "attacks/jobs.rs"]
 mod jobs;
+#[path = "attacks/keys.rs"]
+mod keys;
 #[path = "degrade/scene.rs"]
 #[expect(dead_code, reason = "these tests need only some of it")]
 mod scene;
