@@ -13,3 +13,5 @@ mod keys;
 #[path = "degrade/scene.rs"]
 #[expect(dead_code, reason = "these tests need only some of it")]
 mod scene;
+#[path = "attacks/waits.rs"]
+mod waits;
