@@ -10,6 +10,8 @@ mod chains;
 mod jobs;
 #[path = "attacks/keys.rs"]
 mod keys;
+#[path = "attacks/leavers.rs"]
+mod leavers;
 #[path = "degrade/scene.rs"]
 #[expect(dead_code, reason = "these tests need only some of it")]
 mod scene;
