@@ -115,6 +115,7 @@ impl Entry {
             attempts,
             admitted,
             waited,
+            attempting: _,
             first_byte,
             ending,
             repeat,

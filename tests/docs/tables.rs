@@ -138,6 +138,8 @@ fn every_metric_is_explained_with_its_kind_and_labels() {
     metrics.ceiling_used.get_or_create(&PoolLabels { pool: model() }).set(1);
     metrics.factor.get_or_create(&ModelLabels { model: model() }).set(1);
 
+    metrics.levels.get_or_create(&PoolLabels { pool: model() }).set(1);
+    metrics.ceiling_used.get_or_create(&PoolLabels { pool: model() }).set(1);
     metrics.triage.event("opened");
     metrics.triage.dropped("full");
     metrics.triage.webhook("delivered");

@@ -108,9 +108,10 @@ impl RedisCluster {
         let Ok(Value::Array(ranges)) = redis::cmd("CLUSTER").arg("SLOTS").query::<Value>(&mut connection) else { return false };
         ranges.iter().any(|range| {
             let Value::Array(parts) = range else { return false };
-            let number = |value: &Value| redis::from_redis_value_ref::<u16>(value).expect("a slot");
-            let master: (String, u16, String, Value) = redis::from_redis_value_ref(&parts[2]).expect("a node");
-            (number(&parts[0])..=number(&parts[1])).contains(&slot) && master.1 == self.nodes[node].port
+            let [first, last, master, ..] = parts.as_slice() else { return false };
+            let number = |value: &Value| redis::from_redis_value_ref::<u16>(value).expect("a number");
+            let Value::Array(master) = master else { return false };
+            (number(first)..=number(last)).contains(&slot) && number(&master[1]) == self.nodes[node].port
         })
     }
 
