@@ -118,6 +118,8 @@ pub struct Asked {
     pub formatted: bool,
     /// How many answers it wants.
     pub choices: u64,
+    /// Whether it is a job, which waits for room: nobody is on the line to be told that a person takes over.
+    pub later: bool,
 }
 
 impl Asked {
@@ -130,6 +132,7 @@ impl Asked {
             && !self.tools
             && !self.formatted
             && self.choices == 1
+            && !self.later
     }
 }
 
@@ -210,7 +213,7 @@ mod tests {
 
     #[test]
     fn only_one_plain_answer_for_a_person_is_handed_off() {
-        let plain = Asked { api: Api::Chat, priority: Priority::Live, tools: false, formatted: false, choices: 1 };
+        let plain = Asked { api: Api::Chat, priority: Priority::Live, tools: false, formatted: false, choices: 1, later: false };
         for (asked, right) in [
             (plain, true),
             (Asked { api: Api::Responses, ..plain }, true),
@@ -223,6 +226,7 @@ mod tests {
             (Asked { tools: true, ..plain }, false),
             (Asked { formatted: true, ..plain }, false),
             (Asked { choices: 2, ..plain }, false),
+            (Asked { later: true, ..plain }, false),
         ] {
             assert_eq!(asked.allows_handoff(), right, "{asked:?}");
         }

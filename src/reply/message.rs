@@ -9,6 +9,7 @@ use super::shape::{is_crowded, is_oversize};
 use super::text::{in_words, rfc3339, snippet};
 use crate::domain::{NanoUsd, Period};
 use crate::limit::{LimitName, Measure, Refusal, Remedy, Scope};
+use crate::wire::Dialect;
 use std::borrow::Cow;
 
 /// How many characters of a model's name or a path an error repeats.
@@ -48,6 +49,13 @@ pub(super) fn message(rejection: &Rejection) -> Cow<'_, str> {
         }
         Rejection::UnsupportedMediaType => "The Content-Type must be application/json.".into(),
         Rejection::NotFound { path } => format!("There is no route {}.", snippet(path, SNIPPET)).into(),
+        Rejection::NoUpstream { dialect } => {
+            let format = match dialect {
+                Dialect::OpenAi => "OpenAI's",
+                Dialect::Anthropic => "Anthropic's",
+            };
+            format!("No upstream that speaks {format} format is configured for this model, and requests are not translated.").into()
+        }
         Rejection::MethodNotAllowed { allow } => format!("The route does not take this method; it takes {allow}.").into(),
         Rejection::TicketNotFound => "There is no such ticket of this customer, or not any more.".into(),
         Rejection::TriageUnavailable => "How the ticket stands cannot be read at the moment. Try again in a moment.".into(),

@@ -4,6 +4,7 @@ use super::message::message;
 use super::shape::Retry;
 use crate::domain::id::IdError;
 use crate::limit::Refusal;
+use crate::wire::Dialect;
 use std::borrow::Cow;
 
 /// Why a request gets an answer of ours instead of the provider's.
@@ -80,6 +81,11 @@ pub enum Rejection {
     NotFound {
         /// The path asked for.
         path: Box<str>,
+    },
+    /// No upstream speaks the format of the route, or the model's pool has one that speaks another.
+    NoUpstream {
+        /// The format.
+        dialect: Dialect,
     },
     /// The route exists for other methods.
     MethodNotAllowed {

@@ -104,6 +104,7 @@ impl Rejection {
             Self::UnsupportedEncoding => shape(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_content_encoding"),
             Self::UnsupportedMediaType => shape(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type"),
             Self::NotFound { .. } => shape(StatusCode::NOT_FOUND, "route_not_found"),
+            Self::NoUpstream { .. } => shape(StatusCode::NOT_FOUND, "upstream_not_configured"),
             Self::TicketNotFound => shape(StatusCode::NOT_FOUND, "ticket_not_found"),
             Self::TriageUnavailable => after(OUTAGE_RETRY, shape(StatusCode::SERVICE_UNAVAILABLE, "triage_unavailable")),
             Self::MethodNotAllowed { .. } => shape(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),

@@ -17,6 +17,7 @@ pub fn permitted(call: &Call) -> bool {
         tools: features.tools || !features.server_tools.is_empty(),
         formatted: features.json_schema || features.audio_output,
         choices: request.choices,
+        later: call.who.record.read(|facts| facts.job.is_some()),
     };
     asked.allows_handoff()
 }

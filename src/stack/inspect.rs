@@ -139,7 +139,7 @@ fn target_of(who: &Who, model: &str) -> Result<Target, Rejection> {
     let policy = &who.policy;
     let dialect = who.api.dialect();
     let pool = policy.pool_of(model);
-    let upstream = policy.upstream_of(model, dialect).ok_or_else(|| Rejection::NotFound { path: who.head.uri.path().into() })?;
+    let upstream = policy.upstream_of(model, dialect).ok_or(Rejection::NoUpstream { dialect })?;
     let price = if who.api.is_free() { None } else { policy.prices.get(model) };
     if price.is_none() && !who.api.is_free() && policy.unpriced == Unpriced::Refuse {
         return Err(Rejection::ModelNotPriced { model: model.into() });

@@ -63,12 +63,17 @@ where
                 tracing::error!(request_id = %record.id, "a request panicked");
                 Err(Rejection::Internal.into())
             });
-            let mut reply = answered.unwrap_or_else(|rejected| answer(&record, &rejected));
-            stamp(reply.headers_mut(), record.id);
-            record.note(|facts| facts.status = reply.status().as_u16());
-            Ok(reply.map(|body| Body::new(Observed { body, record })))
+            let reply = answered.unwrap_or_else(|rejected| answer(&record, &rejected));
+            Ok(observed(reply, record))
         })
     }
+}
+
+/// A reply with the id of its request, which keeps the record until its body ends.
+pub fn observed(mut reply: Reply, record: Arc<Record>) -> Reply {
+    stamp(reply.headers_mut(), record.id);
+    record.note(|facts| facts.status = reply.status().as_u16());
+    reply.map(|body| Body::new(Observed { body, record }))
 }
 
 /// A rejection as the answer to this request.

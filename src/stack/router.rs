@@ -1,12 +1,13 @@
 //! From a path to the API it speaks. Exact paths only: what is not listed is 404 and nothing is forwarded.
 
-use super::call::Arrived;
-use super::{Gateway, Stack, levels};
+use super::call::{Arrived, Rejected};
+use super::{Gateway, Stack, levels, observe};
 use crate::config::policy::Auth;
 use crate::domain::RequestId;
 use crate::repeats::jobs::Jobs;
 use crate::reply::{self, Rejection};
 use crate::store::outage::Status;
+use crate::telemetry::Record;
 use crate::telemetry::metrics::{JobLabels, Name, PoolLabels};
 use crate::telemetry::outage::OutageMetrics;
 use crate::wire::{Api, Dialect};
@@ -100,17 +101,14 @@ impl Routes {
         }
     }
 
-    /// Refuses what has no route, in the format its caller most likely reads.
-    fn refuse(&self, request: &Request, rejection: &Rejection) -> Response {
+    /// Refuses what has no route, in the format its caller most likely reads. It has its line in the access log and is counted, but no
+    /// record is kept of it: there is nothing to look up, and whoever tries paths would fill the store.
+    fn refuse(&self, request: &Request, rejection: Rejection) -> Response {
         let anthropic = request.uri().path().starts_with("/v1/messages") || request.headers().contains_key("anthropic-version");
-        let context = reply::Context {
-            dialect: if anthropic { Dialect::Anthropic } else { Dialect::OpenAi },
-            customer: None,
-            plan: None,
-            request_id: RequestId::new(fastrand::u128(..)),
-            standing: None,
-        };
-        reply::reject(rejection, &context)
+        let api = Api::Unknown(if anthropic { Dialect::Anthropic } else { Dialect::OpenAi });
+        let record = Arc::new(Record::new(RequestId::new(fastrand::u128(..)), api, self.gateway.metrics.clone()));
+        let reply = observe::answer(&record, &Box::<Rejected>::from(rejection));
+        observe::observed(reply, record)
     }
 }
 
@@ -150,19 +148,19 @@ fn climbs(path: &str) -> bool {
 
 async fn unknown(State(routes): State<Routes>, request: Request) -> Response {
     let path = request.uri().path().chars().take(200).collect::<String>().into();
-    routes.refuse(&request, &Rejection::NotFound { path })
+    routes.refuse(&request, Rejection::NotFound { path })
 }
 
 async fn only_post(State(routes): State<Routes>, request: Request) -> Response {
-    routes.refuse(&request, &Rejection::MethodNotAllowed { allow: "POST" })
+    routes.refuse(&request, Rejection::MethodNotAllowed { allow: "POST" })
 }
 
 async fn only_get(State(routes): State<Routes>, request: Request) -> Response {
-    routes.refuse(&request, &Rejection::MethodNotAllowed { allow: "GET" })
+    routes.refuse(&request, Rejection::MethodNotAllowed { allow: "GET" })
 }
 
 async fn only_get_or_delete(State(routes): State<Routes>, request: Request) -> Response {
-    routes.refuse(&request, &Rejection::MethodNotAllowed { allow: "GET, DELETE" })
+    routes.refuse(&request, Rejection::MethodNotAllowed { allow: "GET, DELETE" })
 }
 
 /// Alive: the process answers.

@@ -23,6 +23,8 @@ pub enum Api {
     Jobs(Dialect),
     /// `GET /v1/triage/{id}`: the gateway's own, refused in the caller's format and never forwarded
     Triage(Dialect),
+    /// Any other path: refused in the format its caller most likely reads, and logged, since a base URL gone wrong is seen there first
+    Unknown(Dialect),
 }
 
 /// Whose formats (errors, streams, headers) a route or an upstream speaks.
@@ -42,8 +44,7 @@ impl Api {
         match self {
             Self::Chat | Self::Responses | Self::Completions | Self::Embeddings | Self::Models => Dialect::OpenAi,
             Self::Messages | Self::CountTokens | Self::AnthropicModels => Dialect::Anthropic,
-            Self::Jobs(dialect) => dialect,
-            Self::Triage(dialect) => dialect,
+            Self::Jobs(dialect) | Self::Triage(dialect) | Self::Unknown(dialect) => dialect,
         }
     }
 
@@ -61,19 +62,23 @@ impl Api {
             Self::AnthropicModels => "anthropic_models",
             Self::Jobs(_) => "jobs",
             Self::Triage(_) => "triage",
+            Self::Unknown(_) => "unknown",
         }
     }
 
     /// Whether a request costs a message and a request, but no tokens and no money.
     #[must_use]
     pub const fn is_free(self) -> bool {
-        matches!(self, Self::CountTokens | Self::Models | Self::AnthropicModels | Self::Jobs(_) | Self::Triage(_))
+        matches!(
+            self,
+            Self::CountTokens | Self::Models | Self::AnthropicModels | Self::Jobs(_) | Self::Triage(_) | Self::Unknown(_)
+        )
     }
 
     /// Whether the route takes a JSON body.
     #[must_use]
     pub const fn has_body(self) -> bool {
-        !matches!(self, Self::Models | Self::AnthropicModels | Self::Jobs(_) | Self::Triage(_))
+        !matches!(self, Self::Models | Self::AnthropicModels | Self::Jobs(_) | Self::Triage(_) | Self::Unknown(_))
     }
 
     /// Whether the model produces output tokens.

@@ -132,7 +132,13 @@ impl Request {
             Api::Chat => "max_completion_tokens",
             Api::Responses => "max_output_tokens",
             Api::Completions | Api::Messages => "max_tokens",
-            Api::Embeddings | Api::CountTokens | Api::Models | Api::AnthropicModels | Api::Jobs(_) | Api::Triage(_) => return,
+            Api::Embeddings
+            | Api::CountTokens
+            | Api::Models
+            | Api::AnthropicModels
+            | Api::Jobs(_)
+            | Api::Triage(_)
+            | Api::Unknown(_) => return,
         };
         let caps = &self.places.caps;
         if caps.iter().any(|field| field.asked.is_some()) {
@@ -156,7 +162,7 @@ impl Request {
                 }
                 return;
             }
-            Api::CountTokens | Api::Models | Api::AnthropicModels | Api::Jobs(_) | Api::Triage(_) => return,
+            Api::CountTokens | Api::Models | Api::AnthropicModels | Api::Jobs(_) | Api::Triage(_) | Api::Unknown(_) => return,
         };
         if given.is_none() {
             patch.set(self.places.user.as_ref(), field, quoted(user));

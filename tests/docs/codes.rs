@@ -9,6 +9,7 @@ use tollgate::domain::id::IdError;
 use tollgate::limit::{LimitName, Measure, Refusal, Remedy, Scope};
 use tollgate::reply::{Forbidden, Rejection, Unauthenticated, UpstreamFault};
 use tollgate::triage::Standing;
+use tollgate::wire::Dialect;
 
 fn refusal(scope: Scope, limit: LimitName, measure: Measure, remedy: Remedy, asked: u64) -> Refusal {
     Refusal { scope, limit, measure, max: 10, used: 10, held: 0, asked, remedy, resets_at: Timestamp(0) }
@@ -50,6 +51,7 @@ fn rejections() -> Vec<Rejection> {
         Rejection::UnsupportedEncoding,
         Rejection::UnsupportedMediaType,
         Rejection::NotFound { path: "/".into() },
+        Rejection::NoUpstream { dialect: Dialect::Anthropic },
         Rejection::TicketNotFound,
         Rejection::TriageUnavailable,
         Rejection::MethodNotAllowed { allow: "GET" },
@@ -95,6 +97,7 @@ fn listed(rejection: &Rejection) {
         | Rejection::UnsupportedEncoding
         | Rejection::UnsupportedMediaType
         | Rejection::NotFound { .. }
+        | Rejection::NoUpstream { .. }
         | Rejection::TicketNotFound
         | Rejection::TriageUnavailable
         | Rejection::MethodNotAllowed { .. }

@@ -27,9 +27,14 @@ async fn serve_needs_no_configuration_and_ends_in_order_on_sigterm() {
         assert_eq!((got, answer["error"]["code"].as_str()), (status, Some(code)), "{path} {headers:?}");
         assert!(answer["error"]["message"].as_str().is_some_and(|message| message.ends_with('.')), "{answer}");
     }
-    // Before the signal there is one line for each call that had a route.
-    let logged = gateway.access_log(4);
+    let (status, headers, _) = gateway.post("/v1/models", &[("authorization", "Bearer sk-1")], "{}").await;
+    assert_eq!((status, headers["allow"].to_str().expect("text")), (405, "GET"));
+    // Before the signal there is one line for each call, also where there is no route.
+    let logged = gateway.access_log(6);
     assert_eq!(logged.iter().filter(|line| line["api"] == "chat").count(), 4, "{logged:#?}");
+    let stray = logged.iter().filter(|line| line["api"] == "unknown");
+    let stray: Vec<_> = stray.map(|line| (line["status"].as_u64(), line["cause"].as_str())).collect();
+    assert_eq!(stray, [(Some(404), Some("route_not_found")), (Some(405), Some("method_not_allowed"))], "{logged:#?}");
     assert!(gateway.directory.path().join("tollgate-data").is_dir(), "the books are where the README says");
     let (status, _) = gateway.terminate();
     assert_eq!(status.code(), Some(0));

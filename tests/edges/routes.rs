@@ -178,3 +178,16 @@ async fn lists_of_models_and_counting_cost_a_message_and_no_money() {
     assert_eq!(bed.seen_paths().values().sum::<usize>(), 4);
     bed.quiet().await;
 }
+
+#[tokio::test]
+async fn a_format_that_no_upstream_speaks_is_said_to_be_that() {
+    // The model of the other provider's pool, and the other way round.
+    let bed = bed("[pools.m]\nupstream = \"openai\"\nmodels = [\"m-big\"]\n").await;
+    let before = Before::of(&bed, &["r"]).await;
+    let body = r#"{"model":"m-big","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}"#;
+    let answer = Answer::to(bed.post("/v1/messages", "r", body)).await;
+    answer.refused_anthropic(404, "not_found_error", "upstream_not_configured", "not \"no such route\"");
+    let text = String::from_utf8_lossy(&answer.body).into_owned();
+    assert!(text.contains("No upstream that speaks Anthropic's format is configured for this model"), "{text}");
+    before.assert_no_effect(&bed, "no upstream").await;
+}

@@ -104,3 +104,25 @@ async fn a_job_that_found_no_room_in_its_time_has_expired() {
     assert_eq!(rig.provider.seen(), 1);
     bed.assert_books(&["tight"]).await;
 }
+
+#[tokio::test]
+async fn a_job_waits_where_a_request_is_handed_off() {
+    let gate = Gate::new();
+    let config = TIGHT.replace("on_spend = []", "on_spend = [\"handoff\"]");
+    let rig = Rig::with(&config, ProviderOptions { gate: Some(gate.clone()), ..ProviderOptions::default() }).await;
+    let bed = rig.gateway().await;
+    let holding = held(&rig, &bed).await;
+    let chat = || post(&bed, SHOP, "tight", "/v1/chat/completions", &chat_body("m-big", "")).header("x-priority", "live");
+    let direct = Answer::to(chat()).await;
+    assert_eq!((direct.status, direct.header("x-tollgate-model")), (200, "human-triage"), "{direct:?}");
+    let taken = Answer::to(chat().header("prefer", "respond-async")).await;
+    assert_eq!(taken.status, 202, "{taken:?}");
+    let url = taken.header("location");
+    without_room(&bed, url).await;
+    gate.open();
+    assert_eq!(holding.await.expect("it ended").status, 200);
+    assert_eq!(until_status(&bed, "tight", url, &["done", "failed"]).await["status"], "done");
+    let result = look(&bed, "tight", &format!("{url}/result")).await;
+    assert_eq!((result.status, result.json()["model"].as_str(), rig.provider.seen()), (200, Some("m-big"), 2));
+    bed.assert_books(&["tight"]).await;
+}

@@ -12,6 +12,7 @@ use crate::config::problem::suggestion;
 use crate::config::read::{At, Named};
 use crate::wire::Dialect;
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -131,9 +132,44 @@ fn base_url(c: &mut Compiler<'_>, at: &At<String>) -> Option<String> {
         }
         Ok(uri) if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) => "has credentials in it",
         Ok(uri) if uri.query().is_some() => "has a query",
-        Ok(_) => return Some(url.to_owned()),
+        Ok(uri) => {
+            odd(c, at, &uri);
+            return Some(url.to_owned());
+        }
     };
     // Not echoed: credentials in a URL are secrets.
     c.findings.problem(&at.place, reason, "write a URL such as \"https://api.openai.com/v1\", and the key as api_key");
     None
+}
+
+/// Says what is allowed and most likely a mistake: a provider's bare host, and keys and prompts sent in the clear.
+fn odd(c: &mut Compiler<'_>, at: &At<String>, uri: &http::Uri) {
+    let host = uri.host().unwrap_or_default();
+    if is_near(host) {
+        return;
+    }
+    if uri.path().trim_end_matches('/').is_empty() {
+        let advice = "most providers want /v1 at its end: the URL ends where /chat/completions or /messages begins";
+        c.findings.warn(&at.place, "has no path", advice);
+    }
+    if uri.scheme_str() == Some("http") {
+        c.findings.warn(&at.place, "sends keys and prompts in the clear to another network", "write https://");
+    }
+}
+
+/// Whether a host is this machine or in the own network, as far as its name tells: a loopback or private address, a name without a dot
+/// (as containers have) or under a domain that no public server has.
+fn is_near(host: &str) -> bool {
+    let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.').to_ascii_lowercase();
+    match host.parse() {
+        Ok(IpAddr::V4(ip)) => ip.is_loopback() || ip.is_private() || ip.is_link_local(),
+        Ok(IpAddr::V6(ip)) => ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local(),
+        Err(_) => match host.rsplit_once('.') {
+            None => true,
+            Some((rest, top)) => {
+                matches!(top, "local" | "internal" | "localhost" | "lan" | "svc" | "test")
+                    || (top == "arpa" && rest.ends_with("home"))
+            }
+        },
+    }
 }

@@ -187,6 +187,16 @@ fn what_is_odd_is_said() {
         ),
         ("[store]\nurls = [\"redis://h\"]", "f:2: store.urls: has no effect with the embedded store"),
         ("[upstreams.openai]\napi_key = { env = \"UNSET\" }", "f:2: upstreams.openai.api_key: has no effect in passthrough mode"),
+        ("[upstreams.openai]\nbase_url = \"https://api.openai.com\"", "f:2: upstreams.openai.base_url: has no path"),
+        ("[upstreams.openai]\nbase_url = \"https://api.openai.com/\"", "f:2: upstreams.openai.base_url: has no path"),
+        (
+            "[upstreams.openai]\nbase_url = \"http://8.8.8.8/v1\"",
+            "f:2: upstreams.openai.base_url: sends keys and prompts in the clear",
+        ),
+        (
+            "[upstreams.openai]\nbase_url = \"http://llm.example.com/v1\"",
+            "f:2: upstreams.openai.base_url: sends keys and prompts in the",
+        ),
         ("[auth]\ntrusted_networks = [\"0.0.0.0/0\"]", "f:2: auth.trusted_networks[0]: trusts every address there is"),
     ] {
         let (_, warnings) = sound(text, &[]);
@@ -216,4 +226,23 @@ fn a_fallback_is_a_name_or_a_table() {
         assert!(found[0].starts_with(right), "{wrong}: {found:?}");
     }
     assert!(problems("[handoff]\nmessage = \" \"", &[])[0].starts_with("f:2: handoff.message: is 1 bytes long"));
+}
+
+#[test]
+fn an_upstream_that_is_near_or_spelled_in_full_is_not_odd() {
+    for url in [
+        "https://api.openai.com/v1",
+        "https://llm.example.com/v1/",
+        "http://127.0.0.1:9",
+        "http://[::1]:9/v1",
+        "http://10.1.2.3/v1",
+        "http://[fd00::1]/v1",
+        "http://localhost:11434",
+        "http://ollama:11434/v1",
+        "http://llm.default.svc.cluster.local/v1",
+        "http://host.docker.internal:8000",
+    ] {
+        let warnings = sound(&format!("[upstreams.openai]\nbase_url = \"{url}\""), &[]).1;
+        assert!(!warnings.iter().any(|warning| warning.contains("base_url")), "{url}: {warnings:#?}");
+    }
 }

@@ -119,7 +119,7 @@ fn check(api: Api, body: &Body<'_>) -> Result<(), Problem> {
         Api::Chat | Api::Messages | Api::CountTokens => (body.messages.is_some(), "messages"),
         Api::Responses | Api::Embeddings => (body.input.is_some(), "input"),
         Api::Completions => (body.prompt.is_some(), "prompt"),
-        Api::Models | Api::AnthropicModels | Api::Jobs(_) | Api::Triage(_) => (true, ""),
+        Api::Models | Api::AnthropicModels | Api::Jobs(_) | Api::Triage(_) | Api::Unknown(_) => (true, ""),
     };
     if !needed.0 {
         return Err(Problem::invalid(format!("Missing required parameter: '{}'.", needed.1), Some(needed.1)));

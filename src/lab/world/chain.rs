@@ -27,7 +27,8 @@ impl World<'_> {
         let class = crowd.class.as_ref().and_then(|class| policy.classes.get(class));
         let fallback = policy.models.get(&crowd.model).and_then(|model| model.fallback.clone());
         let fallback = fallback.filter(|_| class.is_some_and(|class| class.fallback));
-        let chat = degrade::Asked { api: Api::Chat, priority: crowd.priority, tools: false, formatted: false, choices: 1 };
+        let chat =
+            degrade::Asked { api: Api::Chat, priority: crowd.priority, tools: false, formatted: false, choices: 1, later: false };
         let permits = Permits { cheaper: fallback.is_some(), handoff: chat.allows_handoff() };
         let plan = question.plan;
         let (walk, first) = question.walk.get_or_insert_with(|| {

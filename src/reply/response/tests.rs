@@ -552,6 +552,13 @@ fn what_is_wrong_with_a_request_is_said() {
             "There is no route /v1/nothing.",
         ),
         plain(
+            Rejection::NoUpstream { dialect: Dialect::Anthropic },
+            (404, "invalid_request_error", "not_found_error"),
+            "upstream_not_configured",
+            None,
+            "No upstream that speaks Anthropic's format is configured for this model, and requests are not translated.",
+        ),
+        plain(
             Rejection::MethodNotAllowed { allow: "POST" },
             (405, "invalid_request_error", "invalid_request_error"),
             "method_not_allowed",

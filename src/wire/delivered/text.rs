@@ -12,7 +12,13 @@ pub(crate) fn append_text(api: Api, json: &str, text: &mut String) -> u64 {
         Api::Chat | Api::Completions => return chat(json, text),
         Api::Responses => responses(json, text),
         Api::Messages => messages(json, text),
-        Api::Embeddings | Api::CountTokens | Api::Models | Api::AnthropicModels | Api::Jobs(_) | Api::Triage(_) => {}
+        Api::Embeddings
+        | Api::CountTokens
+        | Api::Models
+        | Api::AnthropicModels
+        | Api::Jobs(_)
+        | Api::Triage(_)
+        | Api::Unknown(_) => {}
     }
     0
 }

@@ -24,7 +24,13 @@ impl Request {
                 patch.set(self.places.system.as_ref(), "instructions", quoted(prompt));
             }
             Api::Messages | Api::CountTokens => patch.set(self.places.system.as_ref(), "system", quoted(prompt)),
-            Api::Completions | Api::Embeddings | Api::Models | Api::AnthropicModels | Api::Jobs(_) | Api::Triage(_) => {}
+            Api::Completions
+            | Api::Embeddings
+            | Api::Models
+            | Api::AnthropicModels
+            | Api::Jobs(_)
+            | Api::Triage(_)
+            | Api::Unknown(_) => {}
         }
     }
 

@@ -71,7 +71,13 @@ impl Reading {
             Api::Chat | Api::Completions => return chat::event(self, &event.data),
             Api::Responses => responses::event(self, &event),
             Api::Messages => messages::event(self, &event),
-            Api::Embeddings | Api::CountTokens | Api::Models | Api::AnthropicModels | Api::Jobs(_) | Api::Triage(_) => {}
+            Api::Embeddings
+            | Api::CountTokens
+            | Api::Models
+            | Api::AnthropicModels
+            | Api::Jobs(_)
+            | Api::Triage(_)
+            | Api::Unknown(_) => {}
         }
         false
     }

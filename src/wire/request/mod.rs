@@ -149,7 +149,7 @@ pub fn parse(api: Api, body: &[u8]) -> Result<Request, BodyError> {
                 Api::Completions => completions::field(&mut draft, cursor, key)?,
                 Api::Embeddings => embeddings::field(&mut draft, cursor, key)?,
                 Api::Messages | Api::CountTokens => messages::field(&mut draft, cursor, key)?,
-                Api::Models | Api::AnthropicModels | Api::Jobs(_) | Api::Triage(_) => false,
+                Api::Models | Api::AnthropicModels | Api::Jobs(_) | Api::Triage(_) | Api::Unknown(_) => false,
             };
         if known { Ok(()) } else { cursor.skip().map(drop) }
     })?;

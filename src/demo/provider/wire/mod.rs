@@ -63,7 +63,7 @@ pub(super) fn whole(ask: &Ask, answer: &Answer) -> Value {
         Api::Embeddings => embeddings::whole(ask, answer),
         Api::Messages => messages::whole(answer),
         Api::CountTokens => json!({ "input_tokens": answer.usage.input() }),
-        Api::Models | Api::AnthropicModels | Api::Jobs(_) | Api::Triage(_) => Value::Null,
+        Api::Models | Api::AnthropicModels | Api::Jobs(_) | Api::Triage(_) | Api::Unknown(_) => Value::Null,
     }
 }
 
