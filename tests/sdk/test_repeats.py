@@ -46,7 +46,8 @@ def test_a_stream_sent_twice_gives_the_same_events(api, kind):
     client, key = client_of(api, kind), str(uuid.uuid4())
 
     def events():
-        return [event.to_json() for event in api.each(api.do(call(client, key, stream=True)).parse())]
+        # Newer async SDKs of Anthropic parse in a coroutine.
+        return [event.to_json() for event in api.each(api.do(api.do(call(client, key, stream=True)).parse()))]
 
     first = events()
     assert len(first) > 20 and events() == first
@@ -68,13 +69,11 @@ def test_who_comes_while_the_first_call_runs_waits_and_gets_its_answer(api, kind
     began, first = threading.Event(), []
 
     def run():
-        sdk = openai if kind == "openai" else anthropic
         other = type(api)(False)
         raw = call(client_of(other, kind, customer=customer), key, **asks)
         began.set()
         first.extend(event.to_json() for event in raw.parse())
         other.close()
-        assert sdk
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -83,6 +82,6 @@ def test_who_comes_while_the_first_call_runs_waits_and_gets_its_answer(api, kind
     raw = api.do(call(client, key, **asks))
     assert raw.headers["x-tollgate-replayed"] == "true"
     assert api.calls - before >= 2, "the SDK tried again by itself"
-    events = [event.to_json() for event in api.each(raw.parse())]
+    events = [event.to_json() for event in api.each(api.do(raw.parse()))]
     thread.join(20)
     assert len(first) > 6 and events == first
