@@ -2,6 +2,8 @@
 --
 -- Arguments of an admission, in this order:
 --   reservation id, customer, lease in microseconds,
+--   mode ('t' take; 'p' take for now: unless it is confirmed, sweep.lua gives it back; 'r' refused already in another call),
+--   microseconds for which the request waits for limits that are claimed in another call,
 --   elastic claim: fixed, per token (pico-dollars; 0: not elastic), wanted, floor (output caps),
 --   number of claims, then for each:
 --     key index, limit, measure ('m' message, '$' money, '-' other), ceiling ('1' or '0'), amount, max_wait in microseconds,
@@ -11,7 +13,8 @@
 -- and behind them all, what limits.lua calls the floor: how many budgets were repaired, and for each claim the generation (0: no budget)
 --
 -- Hold record: <deadline>|<key> <limit> <period start> <amount>|...   one part per budget: all that sweep.lua needs to book it.
--- Between deadline and parts renew.lua adds a space and the nano-dollars metered so far, where it knows them.
+-- Between deadline and parts renew.lua adds a space and the nano-dollars metered so far, where it knows them. A space and `p` there
+-- mark a hold that is not confirmed; renew.lua confirms it.
 -- A reservation that claims no budget leaves none: there would be nothing to book.
 
 local DEFER_ABOVE = 1000000             -- whoever waits longer for its own limits claims the ceiling at its start time
@@ -21,6 +24,7 @@ local DEFER_ABOVE = 1000000             -- whoever waits longer for its own limi
 local function read_admission()
   local a = { claims = {}, budgets = 0 }
   a.reservation, a.customer, a.lease = text(), text(), number()
+  a.mode, a.waits = text(), number()
   a.fixed, a.per_token, a.wanted, a.floor = number(), number(), number(), number()
   for i = 1, number() do
     local c = {}
@@ -87,11 +91,11 @@ local function decide(a, states, now)
   end
   a.granted = a.per_token > 0 and shrink(a) or -1
 
-  local own_wait = 0
+  local own_wait = a.waits
   for _, c in ipairs(a.claims) do
     if not c.ceiling and c.outcome == STARTS then own_wait = max(own_wait, c.wait) end
   end
-  a.admitted, a.start_in = true, 0
+  a.admitted, a.start_in = a.mode ~= 'r', 0
   for _, c in ipairs(a.claims) do
     if c.ceiling and own_wait > DEFER_ABOVE then c.outcome, c.wait = DEFERRED, 0 end
     if c.outcome == STARTS then
@@ -130,6 +134,11 @@ local function write_hold(a, now)
   -- A reservation may claim more later: its record then grows.
   local deadline, before = match(a.hold or '', '^(%d+)(.*)$')
   deadline = max(tonumber(deadline or 0), now + a.lease)
+  if a.mode == 'p' then
+    before = before or ' p'     -- a hold that is confirmed stays so
+  elseif before then
+    before = string.gsub(before, '^ p', '')
+  end
   replace_foreign(KEYS[1])
   redis.call('HSET', KEYS[1], a.reservation, format('%.0f', deadline) .. (before or '') .. concat(a.held))
   keep(KEYS[1], ceil(a.lease / 1000) + 2 * DAY_MS)

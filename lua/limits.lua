@@ -314,6 +314,16 @@ function Window:correct(claimed, actual, now, booked)
   end
 end
 
+-- A slot that holds nothing makes nobody wait.
+function Window:forget_empty(second)
+  for i = #self.seconds, 1, -1 do
+    if self.seconds[i] == second and self.amounts[i] == 0 then
+      table.remove(self.seconds, i)
+      table.remove(self.amounts, i)
+    end
+  end
+end
+
 function Window:until_empty(now)
   local newest = self.seconds[#self.seconds]
   return newest and max((newest + SPAN + 1) * 1000000 - now, 0) or 0

@@ -1,4 +1,4 @@
--- Prolongs the lease of one hold, and notes what its request has used so far.
+-- Prolongs the lease of one hold, and notes what its request has used so far. A provisional hold is confirmed by that.
 --
 -- KEYS   1     holds of the customer (hash: reservation -> hold record, see claims.lua)
 --        2     customers with holds (sorted set: customer -> earliest deadline of a hold, or before it)
@@ -16,7 +16,7 @@ local indexed = read('ZSCORE', KEYS[2], customer)
 
 -- check all
 
-local deadline, before, parts = match(hold or '', '^(%d+) ?(%d*)(|.*)$')
+local deadline, before, parts = match(hold or '', '^(%d+) ?(%w*)(|.*)$')
 if not deadline then return { now, 0 } end
 deadline = max(tonumber(deadline), now + lease)
 metered = max(metered, tonumber(before) or 0)

@@ -3,10 +3,13 @@
 -- KEYS   1     holds of the customer (hash: reservation -> hold record, see claims.lua)
 --        2     customers with holds (sorted set: customer -> earliest deadline of a hold, or before it)
 --        3     holds of the customer that a sweeper booked (hash: reservation -> tombstone)
---        and the hashes that the records name: who calls does not know them
--- ARGV   now in microseconds (0: this server's time), customer, '1': charge or '0': release, most holds to book
+--        4..   hashes that the records name. Who calls does not know them before; on one server they need not be declared
+-- ARGV   now in microseconds (0: this server's time), customer, '1': charge or '0': release, most holds to book,
+--        '1': leave holds alone whose hashes are not declared (a cluster), or '0'
 -- Reply  integers: now, and how many were booked; whether more are due shows in the index
+--        then the names of hashes that were not declared, some of them: to be declared in the next call
 --
+-- A provisional hold is given back whatever is charged: nothing was sent before it was confirmed.
 -- Charged is the whole hold; of a request whose metered dollars are known, twice those where that is less. What was metered is at most
 -- a lease old, and the gateway reports it only once the request has run for as long as it may go on unseen.
 -- Buckets and windows stay as claimed: they refill by themselves.
@@ -19,15 +22,29 @@ local WEEK_MS = 7 * DAY_MS
 -- read all
 
 local now = clock(number())
-local customer, charges, most = text(), text() == '1', number()
+local customer, charges, most, strict = text(), text() == '1', number(), text() == '1'
+
+local declared, missing = {}, {}
+for i = 4, #KEYS do declared[KEYS[i]] = true end
+local function is_declared(parts)
+  local all = true
+  for key in gmatch(parts, PART) do
+    if declared[key] == nil and #missing < 64 then
+      declared[key] = false
+      missing[#missing + 1] = key
+    end
+    all = all and declared[key]
+  end
+  return all
+end
 
 local due, earliest = {}, nil
 local records = read('HGETALL', KEYS[1]) or {}
 for i = 1, #records, 2 do
-  local deadline, metered, parts = match(records[i + 1], '^(%d+) ?(%d*)(|.*)$')
+  local deadline, mark, parts = match(records[i + 1], '^(%d+) ?(%w*)(|.*)$')
   deadline = tonumber(deadline or nil)
-  if deadline and deadline <= now then
-    due[#due + 1] = { reservation = records[i], deadline = deadline, metered = tonumber(metered), parts = parts }
+  if deadline and deadline <= now and (not strict or is_declared(parts)) then
+    due[#due + 1] = { reservation = records[i], deadline = deadline, metered = tonumber(mark), parts = parts, sent = mark ~= 'p' }
   elseif deadline then
     earliest = min(earliest or deadline, deadline)
   end
@@ -65,7 +82,7 @@ for _, hold in ipairs(due) do
   local tombstone = { 'x' }
   for key, limit, start, amount in gmatch(hold.parts, PART) do
     amount = tonumber(amount)
-    local booked = charges and amount or 0
+    local booked = charges and hold.sent and amount or 0
     if charges and hold.metered and match(limit, '^spend_') then booked = min(2 * hold.metered, amount) end
     -- A period that is no longer known takes nothing, neither now nor from a late settlement.
     if not state_of(key, limit):settle(tonumber(start), amount, booked, 0) then booked = 0 end
@@ -96,4 +113,4 @@ else
   redis.call('ZREM', KEYS[2], customer)
 end
 
-return { now, #ended }
+return { now, #ended, unpack(missing) }

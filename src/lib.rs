@@ -3,13 +3,16 @@
 //! From the top floor down; what stands here knows only what stands below it.
 //!
 //! ```text
-//! cli        the commands: serve, demo, check, audit, key, health
+//! cli        the commands: serve, demo, check, lab, audit, request, key, health
 //! server     the listener: connections in, a graceful end
 //! admin      the listener for operators: who may, and the desk
 //! stack      the thirteen layers a request passes, in order; routes
+//! lab        what would happen: the limiter under a virtual clock, scenarios, replays
 //! triage     the queue of those who wait for a person
 //! reply      our own answers: refusal -> status, headers, body; the rate headers
 //! degrade    levels: what is given up when there is not enough; decisions only
+//! directory  plans and overrides set at run time, over those of the configuration
+//! records    what is kept of each request, to be looked up
 //! repeats    requests that are sent twice, and those that are answered later: what is stored of them
 //! store      the books: traits, reservations, the settlement queue; embedded and Redis
 //! webhook    news for other systems: signed, repeated, never waited for
@@ -34,10 +37,13 @@ pub mod cli;
 pub mod config;
 pub mod degrade;
 pub mod demo;
+pub mod directory;
 pub mod domain;
 pub mod estimate;
+pub mod lab;
 pub mod limit;
 pub mod pricing;
+pub mod records;
 pub mod repeats;
 pub mod reply;
 pub mod server;

@@ -67,7 +67,7 @@ async fn level_1_pauses_background_work_and_nothing_else() {
 #[tokio::test]
 async fn level_1_halves_what_internal_work_may_use_of_the_ceiling() {
     for (level, fits) in [(0, 20), (1, 10)] {
-        let config = format!("{CONFIG}\n{}\n[retry]\nwait_budget = \"0s\"\n", pool("rpm = 40"));
+        let config = format!("{}\n{}", CONFIG.replace("[retry]\n", "[retry]\nwait_budget = \"0s\"\n"), pool("rpm = 40"));
         let bed = Bed::with(&config, ProviderOptions::default()).await;
         pin(&bed, "big", level).await;
         let mut answered = 0;
@@ -182,4 +182,43 @@ async fn the_level_follows_the_ceilings_use_up_at_once_and_down_after_ten_quiet_
     }
     assert_eq!(seen, [3, 3, 2, 2, 1, 1, 0]);
     bed.assert_books(&["c"]).await;
+}
+
+#[tokio::test]
+async fn an_operator_sees_and_pins_the_level_of_a_pool() {
+    let bed =
+        Bed::with(&format!("{CONFIG}\n{}\n[admin]\nlisten = \"127.0.0.1:0\"\n", pool("rpm = 1_000")), ProviderOptions::default())
+            .await;
+    let admin = format!("http://{}", bed.admin.expect("it listens"));
+    let ask = async |method: reqwest::Method, path: &str, body: &str| {
+        let request = bed.client.request(method, format!("{admin}{path}")).header("content-type", "application/json");
+        let reply = request.body(body.to_owned()).send().await.expect("an answer");
+        let status = reply.status().as_u16();
+        let body: Value = serde_json::from_slice(&reply.bytes().await.expect("a body")).expect("JSON");
+        (status, body)
+    };
+    let (get, put, delete) = (reqwest::Method::GET, reqwest::Method::PUT, reqwest::Method::DELETE);
+    let (status, seen) = ask(get.clone(), "/admin/levels", "").await;
+    assert_eq!((status, &seen["pools"][0]["pool"], &seen["pools"][0]["level"]), (200, &"big".into(), &0.into()), "{seen}");
+    for (path, wish, status, code) in [
+        ("/admin/levels/nope", r#"{"level":1,"for":"1h","by":"ada"}"#, 404, "pool_not_found"),
+        ("/admin/levels/big", r#"{"level":4,"for":"1h","by":"ada"}"#, 400, "invalid_request"),
+        ("/admin/levels/big", r#"{"level":1,"for":"for ever","by":"ada"}"#, 400, "invalid_request"),
+        ("/admin/levels/big", r#"{"level":1,"for":"8days","by":"ada"}"#, 400, "invalid_request"),
+        ("/admin/levels/big", r#"{"level":1,"for":"1h","by":" "}"#, 400, "invalid_request"),
+        ("/admin/levels/big", r#"{"level":1}"#, 400, "invalid_request"),
+    ] {
+        let (got, body) = ask(put.clone(), path, wish).await;
+        assert_eq!((got, &body["error"]["code"]), (status, &code.into()), "{wish}: {body}");
+    }
+    assert_eq!(bed.gateway.levels.pinned().len(), 0, "a wish that is refused changes nothing");
+    let (status, pinned) = ask(put, "/admin/levels/big", r#"{"level":1,"for":"1h","by":"ada"}"#).await;
+    assert_eq!((status, &pinned["level"], &pinned["gauge_level"]), (200, &1.into(), &0.into()), "{pinned}");
+    assert_eq!(pinned["pinned"]["by"], "ada");
+    let background = || bed.post(CHAT, "t", HI).header("x-priority", "background").send();
+    assert_eq!(background().await.expect("an answer").status(), 503);
+    let (status, free) = ask(delete, "/admin/levels/big", "").await;
+    assert_eq!((status, &free["pinned"]), (200, &Value::Null), "{free}");
+    assert_eq!(background().await.expect("an answer").status(), 200);
+    bed.assert_books(&["t"]).await;
 }

@@ -11,12 +11,16 @@ mod redis_server;
 mod jobs;
 #[path = "repeats/keys.rs"]
 mod keys;
+#[path = "repeats/killed.rs"]
+mod killed;
 #[path = "repeats/leaving.rs"]
 mod leaving;
 #[path = "repeats/outcomes.rs"]
 mod outcomes;
 #[path = "repeats/rig.rs"]
 mod rig;
+#[path = "repeats/stores.rs"]
+mod stores;
 #[path = "repeats/taken_over.rs"]
 mod taken_over;
 #[path = "repeats/waiting.rs"]

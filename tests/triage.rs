@@ -6,6 +6,9 @@ mod bed;
 
 #[path = "triage/kit.rs"]
 mod kit;
+#[path = "support/redis_server.rs"]
+#[expect(dead_code, reason = "the server serves several tests; none uses all of it")]
+mod redis_server;
 
 #[path = "triage/agents.rs"]
 mod agents;
@@ -21,5 +24,5 @@ mod conversations;
 mod hooks;
 #[path = "triage/races.rs"]
 mod races;
-#[path = "triage/readme.rs"]
-mod readme;
+#[path = "triage/stores.rs"]
+mod stores;

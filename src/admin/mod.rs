@@ -4,15 +4,21 @@
 //! guard    who may: token, host, origin
 //! fault    what is said to who may not, or asks wrongly
 //! input    bodies and query strings, read strictly
+//! directory /admin/customers/{id}/override and /credits, /admin/plans: what is set at run time
+//! levels   /admin/levels: see and pin
+//! requests /admin/requests/{id}: what is kept of a request
 //! triage   /admin/triage: list, read, claim, answer, release, expire
 //! ```
 //!
 //! An area is a module with `routes()`, merged below; the guard stands in front of all of them. JSON in and out. There are no cookies, so
 //! a page somewhere else has nothing to ride on; requests that a browser sends for another page are refused all the same.
 
+mod directory;
 mod fault;
 mod guard;
 mod input;
+mod levels;
+mod requests;
 mod triage;
 
 pub use fault::Fault;
@@ -36,15 +42,31 @@ struct Shared {
 }
 
 /// Everything operators may ask, as an HTTP service.
-#[must_use]
 pub fn router(gateway: &Arc<Gateway>, settings: &Admin) -> Router {
     let guard = Guard::new(settings);
     Router::new()
         .merge(triage::routes())
+        .merge(requests::routes())
+        .merge(levels::routes())
+        .merge(directory::routes())
         .method_not_allowed_fallback(|| async { Fault::MethodNotAllowed })
         .fallback(|| async { Fault::RouteNotFound })
         .layer(from_fn_with_state(guard, guard::check))
         .with_state(Shared { gateway: Arc::clone(gateway) })
+}
+
+/// The longest name of a person, bytes.
+const LONGEST_NAME: usize = 128;
+
+/// A person's name that can be logged and shown: no line ends, nothing that turns a terminal or the direction of text.
+fn name<'a>(field: &str, name: &'a str) -> Result<&'a str, Fault> {
+    input::text(field, name, LONGEST_NAME)?;
+    let odd =
+        |c: char| c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    if name.contains(odd) {
+        return Err(Fault::InvalidRequest(format!("`{field}` may not hold control characters.")));
+    }
+    Ok(name.trim())
 }
 
 /// An answer in JSON, for nobody's cache.

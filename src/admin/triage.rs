@@ -1,6 +1,6 @@
 //! `/admin/triage`: the desk.
 
-use super::{Fault, Shared, input, json};
+use super::{Fault, Shared, input, json, name};
 use crate::triage::{Query, Standing, Ticket, TicketId, view};
 use axum::Router;
 use axum::extract::{Path, Request, State};
@@ -10,8 +10,6 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The longest name of an agent, bytes.
-const LONGEST_AGENT: usize = 128;
 /// The longest answer, bytes: it is shown in listings.
 const LONGEST_ANSWER: usize = 16 << 10;
 /// Tickets in a listing when nothing is said.
@@ -42,15 +40,8 @@ struct Said {
     text: String,
 }
 
-/// A name that can be logged and shown: no line ends, nothing that turns a terminal or the direction of text.
-fn agent(name: &str) -> Result<&str, Fault> {
-    input::text("agent", name, LONGEST_AGENT)?;
-    let odd =
-        |c: char| c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    if name.contains(odd) {
-        return Err(Fault::InvalidRequest("`agent` may not hold control characters.".to_owned()));
-    }
-    Ok(name.trim())
+fn agent(text: &str) -> Result<&str, Fault> {
+    name("agent", text)
 }
 
 fn id(text: &str) -> Result<TicketId, Fault> {
@@ -98,27 +89,27 @@ async fn read(State(shared): State<Shared>, Path(path): Path<String>) -> Result<
 }
 
 async fn claim(State(shared): State<Shared>, Path(path): Path<String>, request: Request) -> Result<Response, Fault> {
-    let By { agent: name } = input::body(request).await?;
-    let ticket = shared.gateway.triage.claim(id(&path)?, agent(&name)?).await?;
+    let By { agent: by } = input::body(request).await?;
+    let ticket = shared.gateway.triage.claim(id(&path)?, agent(&by)?).await?;
     Ok(changed(&shared, &ticket))
 }
 
 async fn answer(State(shared): State<Shared>, Path(path): Path<String>, request: Request) -> Result<Response, Fault> {
-    let Said { agent: name, text } = input::body(request).await?;
+    let Said { agent: by, text } = input::body(request).await?;
     input::text("text", &text, LONGEST_ANSWER)?;
-    let ticket = shared.gateway.triage.answer(id(&path)?, agent(&name)?, &text).await?;
+    let ticket = shared.gateway.triage.answer(id(&path)?, agent(&by)?, &text).await?;
     Ok(changed(&shared, &ticket))
 }
 
 async fn release(State(shared): State<Shared>, Path(path): Path<String>, request: Request) -> Result<Response, Fault> {
-    let By { agent: name } = input::body(request).await?;
-    let ticket = shared.gateway.triage.release(id(&path)?, agent(&name)?).await?;
+    let By { agent: by } = input::body(request).await?;
+    let ticket = shared.gateway.triage.release(id(&path)?, agent(&by)?).await?;
     Ok(changed(&shared, &ticket))
 }
 
 async fn expire(State(shared): State<Shared>, Path(path): Path<String>, request: Request) -> Result<Response, Fault> {
-    let By { agent: name } = input::body(request).await?;
-    let ticket = shared.gateway.triage.expire(id(&path)?, agent(&name)?).await?;
+    let By { agent: by } = input::body(request).await?;
+    let ticket = shared.gateway.triage.expire(id(&path)?, agent(&by)?).await?;
     Ok(changed(&shared, &ticket))
 }
 

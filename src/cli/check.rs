@@ -10,8 +10,14 @@ use std::process::ExitCode;
 /// The exit code of a configuration with problems (`EX_USAGE`).
 pub const BAD_CONFIGURATION: u8 = 64;
 
-/// Checks a file (none = the shipped configuration) with the environment of this process, and prints to stdout.
-pub fn run(path: Option<&Path>) -> ExitCode {
+/// Checks a file (none = the shipped configuration) with the environment of this process, and prints to stdout. With a file of questions,
+/// asks them instead of printing what the configuration amounts to.
+pub fn run(path: Option<&Path>, questions: Option<&Path>) -> ExitCode {
+    if let Some(questions) = questions
+        && let Ok((policy, _)) = Policy::load(path, &Env::of_process())
+    {
+        return super::replay::run(&policy, questions);
+    }
     let sound = report(path, &Env::of_process(), &mut io::stdout().lock());
     match sound {
         Ok(true) => ExitCode::SUCCESS,

@@ -1,6 +1,7 @@
 //! `tollgate demo`: a gateway with a fresh embedded store and a stand-in provider, in one process, with curl lines that work.
 
 use super::{Demo, out, signal};
+use crate::config::policy::Admin;
 use crate::config::{Env, Policy};
 use crate::demo::lines::Lines;
 use crate::demo::provider::{Provider, ProviderOptions};
@@ -48,7 +49,10 @@ async fn demo(args: &Demo) -> Result<(), String> {
     let address = server.address().map_err(|error| error.to_string())?;
     crate::estimate::Estimator::warm_up();
     let base = format!("http://{address}");
+    let admin = server.admin_address().map_err(|error| error.to_string())?;
+    let admin = admin.map(|admin| format!("http://{admin}")).unwrap_or_default();
     if args.print_url {
+        out::line(&format!("admin {admin}"));
         out::line(&format!("gateway {base}"));
         out::line(&format!("provider {}", provider.base_url()));
     } else {
@@ -56,6 +60,7 @@ async fn demo(args: &Demo) -> Result<(), String> {
             out::line(&format!("Port {} is taken; this demo uses {}.\n", args.listen.port(), address.port()));
         }
         out::line(&format!("Tollgate is listening on {base}, in front of a stand-in provider. Ctrl-C ends it.\n"));
+        out::line(&format!("Operators' listener: {admin}/admin/triage\n"));
         out::line(&Lines::new(&base).print());
     }
     server.serve(signal::stop()).await;
@@ -69,6 +74,10 @@ async fn bind(listen: SocketAddr, provider: &Provider, data: &Path) -> Result<Se
     let (mut policy, _) = Policy::parse(&config(&provider.base_url()), "the demo's configuration", &Env::default())
         .map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
     policy.server.listen = free_address(listen).await?;
+    // Beside it, for operators: this machine only, and without a token.
+    let beside = if listen.port() == 0 { 0 } else { policy.server.listen.port().saturating_add(1) };
+    let listen = free_address(SocketAddr::from(([127, 0, 0, 1], beside))).await?;
+    policy.admin = Some(Admin { listen, token: None });
     let gateway = Gateway::new(policy, stores, clock).map_err(|error| error.to_string())?;
     Server::bind(gateway).await.map_err(|error| error.to_string())
 }
@@ -85,7 +94,7 @@ async fn free_address(listen: SocketAddr) -> Result<SocketAddr, String> {
     Err(format!("no free port on {} from {} to {last}; name one with --listen", listen.ip(), listen.port()))
 }
 
-/// The demo's configuration: the shipped plans, and four small customers that run into each kind of limit.
+/// The demo's configuration: the shipped plans, and small customers that run into each kind of limit.
 #[must_use]
 pub fn config(provider: &str) -> String {
     format!(
@@ -125,6 +134,26 @@ tpm = 2_000
 on_spend = []
 on_provider = []
 
+# Too little for gpt-4o: its fallback answers what is of the class general, a person the rest.
+[plans.demo-cheaper]
+spend = {{ day = 0.000_1 }}
+# Nothing at all is affordable: a person takes over.
+[plans.demo-handoff]
+spend = {{ day = 0.000_001 }}
+
+[models.gpt-4o]
+fallback = "gpt-4o-mini"
+[classes.general]
+fallback = true
+[pools.gpt-4o]
+upstream = "openai"
+models = ["gpt-4o*"]
+ceiling = {{ rpm = 100_000, tpm = 150_000_000 }}
+
+[customers.demo-cheaper]
+plan = "demo-cheaper"
+[customers.demo-handoff]
+plan = "demo-handoff"
 [customers.demo-messages]
 plan = "demo-messages"
 [customers.demo-dollars]

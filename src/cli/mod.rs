@@ -5,7 +5,10 @@ pub mod check;
 mod demo;
 mod health;
 mod key;
+mod lab;
 mod out;
+mod replay;
+mod request;
 mod serve;
 mod signal;
 
@@ -32,14 +35,28 @@ enum Command {
     /// Try it out: gateway, fresh embedded store and a stand-in provider in one process; prints curl lines that work
     Demo(Demo),
     /// Check a configuration: prints every problem with its line, or what it amounts to
-    Check(ConfigPath),
+    Check(Check),
     /// Recompute every balance of the embedded store from its ledger, while no gateway runs. Exits with 0: clean, 1: something does not
     /// add up, 2: nothing could be read
     Audit(Audit),
+    /// Try limits out under a virtual clock, without a provider: play a scenario file (those that come with Tollgate are in
+    /// config/scenarios), or replay an access log against other limits, or a trace against a ceiling
+    Lab(Lab),
     /// Make a gateway key: prints the key once, and the lines for the configuration that hold only its hash
     Key {
         /// The application that will use it
         name: String,
+    },
+    /// Print what a running gateway kept of one request: models, level, attempts, cost, cause
+    Request {
+        /// Our id (x-tollgate-request-id), or the provider's
+        id: String,
+        /// The gateway's admin listener
+        #[arg(long, default_value = "http://127.0.0.1:8081")]
+        url: String,
+        /// Its token
+        #[arg(long, env = "TOLLGATE_ADMIN_TOKEN", hide_env_values = true)]
+        token: Option<String>,
     },
     /// Ask a running gateway whether it is ready; exits non-zero when it is not (for container health checks)
     Health {
@@ -57,12 +74,54 @@ struct ConfigPath {
 }
 
 #[derive(Args, Debug)]
+struct Check {
+    #[command(flatten)]
+    config: ConfigPath,
+    /// Ask each model and its fallback the questions of this file, and print the answers side by side. One question a line: a request
+    /// body, or a JSON string that goes to every model with a fallback. Calls the upstreams, which costs money
+    #[arg(long, value_name = "FILE")]
+    replay: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
 struct Audit {
     #[command(flatten)]
     config: ConfigPath,
     /// The store's directory, instead of the configured one
     #[arg(long, value_name = "DIRECTORY")]
     data: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+#[group(skip)]
+#[command(group(clap::ArgGroup::new("what").required(true).args(["file", "replay", "trace"])))]
+struct Lab {
+    /// The scenario to play
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Draw it, too, as SVG: use against the ceiling, level, what became of the questions, over time
+    #[arg(long, value_name = "OUT", conflicts_with = "replay")]
+    svg: Option<PathBuf>,
+    /// An access log: who would have been refused under the limits of --config
+    #[arg(long, value_name = "LOG")]
+    replay: Option<PathBuf>,
+    #[command(flatten)]
+    config: ConfigPath,
+    /// With --replay: so many customers are listed, those with the most refusals
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    top: usize,
+    /// A trace of three columns: time, context tokens, generated tokens; needs --tpm
+    #[arg(long, value_name = "CSV", requires = "tpm")]
+    trace: Option<PathBuf>,
+    /// With --trace: the account's tokens per minute
+    #[arg(long, value_name = "N")]
+    tpm: Option<u64>,
+    /// With --trace: the account's requests per minute
+    #[arg(long, value_name = "N")]
+    rpm: Option<u64>,
+    /// With --trace: seconds that a request may wait for room
+    #[arg(long, value_name = "SECONDS", default_value_t = 6)]
+    wait: u64,
 }
 
 #[derive(Args, Debug)]
@@ -102,9 +161,11 @@ pub fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Serve(args) => serve::run(args),
         Command::Demo(args) => demo::run(args),
-        Command::Check(args) => check::run(args.config.as_deref()),
+        Command::Check(args) => check::run(args.config.config.as_deref(), args.replay.as_deref()),
         Command::Audit(args) => audit::run(args.config.config.as_deref(), args.data),
+        Command::Lab(args) => lab::run(&args),
         Command::Key { name } => key::run(&name),
+        Command::Request { id, url, token } => request::run(&id, &url, token.as_deref()),
         Command::Health { url } => health::run(&url),
     }
 }

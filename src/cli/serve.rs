@@ -61,10 +61,9 @@ async fn serve(policy: Policy) -> Result<(), String> {
 pub async fn open(store: &StoreKind, clock: Arc<SystemClock>) -> Result<Stores, StoreError> {
     Ok(match store {
         StoreKind::Embedded { path, lost_hold } => Stores::embedded(path, clock, *lost_hold)?,
-        StoreKind::Redis { urls, deadline, lost_hold, outage, lease: _ } => {
-            let urls: Vec<&str> = urls.iter().map(crate::config::policy::Secret::expose).collect();
-            let redis = Arc::new(RedisLedger::connect(&urls, *deadline)?.with_lost_hold(*lost_hold));
-            let documents = Arc::new(RedisDocuments::connect(&urls, *deadline)?);
+        StoreKind::Redis { servers, deadline, lost_hold, outage, lease: _ } => {
+            let redis = Arc::new(RedisLedger::open(servers, *deadline)?.with_lost_hold(*lost_hold));
+            let documents = Arc::new(RedisDocuments::open(servers, *deadline)?);
             Stores { ledger: Arc::new(Guarded::new(redis, outage.clone(), clock)?), documents }
         }
     })

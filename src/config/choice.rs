@@ -8,7 +8,7 @@ use crate::domain::Priority;
 use crate::wire::Dialect;
 
 /// One of some words.
-fn choice<T: Copy>(node: &Node, place: &Place, words: &[(&str, T)], findings: &mut Findings) -> Option<T> {
+pub(crate) fn choice<T: Copy>(node: &Node, place: &Place, words: &[(&str, T)], findings: &mut Findings) -> Option<T> {
     let all = || words.iter().map(|(word, _)| *word);
     let list = all().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(" or ");
     let text = text(node, place, &list, findings)?;

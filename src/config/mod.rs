@@ -10,24 +10,28 @@
 //!               Policy: what the stack reads
 //! ```
 //!
+//! What is said at run time goes the same way, over the plans as they were written: see [`book`].
+//!
 //! Every step collects its problems and goes on, so an operator sees all of them at once. A new setting is one line in `file`, one
 //! field in [`policy`] and one place in `compile`.
 
-mod choice;
+pub mod book;
+pub(crate) mod choice;
 mod compile;
 pub mod env;
 mod file;
 mod lookup;
-mod node;
+pub(crate) mod node;
 pub mod policy;
 mod prices;
-mod problem;
-mod read;
+pub(crate) mod problem;
+pub(crate) mod read;
 mod secret;
 #[cfg(test)]
 mod tests;
-mod value;
+pub(crate) mod value;
 
+pub(crate) use compile::embedded;
 pub use env::Env;
 pub use policy::Policy;
 pub use problem::{Finding, Place, Problem, Source, Warning};

@@ -4,6 +4,7 @@ mod degrade;
 
 pub use degrade::{Admin, Class, Classes, Fallback, Handoff, Levels, Records, Repeats, Retry, Triage, Webhook};
 
+use super::book::Book;
 use crate::domain::{NanoUsd, Period, Priority, Zone};
 use crate::limit::{Bucket, LimitName, Measure};
 use crate::pricing::PriceTable;
@@ -39,6 +40,8 @@ pub struct Policy {
     pub prices: PriceTable,
     /// `[plans.*]`, by name.
     pub plans: HashMap<Arc<str>, Arc<Plan>>,
+    /// The same as written, for what is laid over them at run time.
+    pub book: Arc<Book>,
     /// `[customers.*]`: the customer's plan with its overrides applied.
     pub customers: HashMap<Arc<str>, Arc<Plan>>,
     /// `[gateway]`: limits of the whole gateway.
@@ -176,10 +179,10 @@ pub enum StoreKind {
         /// What becomes of the holds of a process that died.
         lost_hold: LostHold,
     },
-    /// Redis: one server, or several addresses of a cluster.
+    /// Redis.
     Redis {
-        /// Addresses, with credentials.
-        urls: Vec<Secret>,
+        /// Which servers.
+        servers: RedisServers,
         /// Deadline of one store call.
         deadline: Duration,
         /// How long a hold stands that is not renewed.
@@ -202,6 +205,32 @@ impl StoreKind {
             Self::Embedded { .. } => Self::LEASE,
             Self::Redis { lease, .. } => *lease,
         }
+    }
+}
+
+/// `[store] urls`, `cluster` and `sentinel`: the servers that keep the books. Addresses come with their credentials.
+#[derive(Debug, Clone)]
+pub enum RedisServers {
+    /// One server.
+    One(Secret),
+    /// A cluster: some of its nodes. The first address also says how to log in at all the others.
+    Cluster(Vec<Secret>),
+    /// The master that sentinels name.
+    Sentinel {
+        /// The name it has there.
+        master: String,
+        /// The sentinels.
+        sentinels: Vec<Secret>,
+        /// How to log in at the master: an address whose host and port do not count. Without TLS and password where it is missing.
+        login: Option<Secret>,
+    },
+}
+
+impl RedisServers {
+    /// The server at this address, or the cluster that several belong to.
+    #[must_use]
+    pub fn of(mut urls: Vec<Secret>) -> Self {
+        if urls.len() == 1 { Self::One(urls.swap_remove(0)) } else { Self::Cluster(urls) }
     }
 }
 

@@ -200,4 +200,4 @@ macro_rules! table {
     )*};
 }
 
-pub(super) use table;
+pub(crate) use table;

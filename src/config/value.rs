@@ -102,6 +102,21 @@ impl Read for Keep {
     }
 }
 
+/// How long something is kept, if at all: zero keeps nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeepOrNot(pub Duration);
+
+impl Read for KeepOrNot {
+    fn read(node: &Node, place: &Place, findings: &mut Findings) -> Option<Self> {
+        let nothing = match &node.value {
+            Value::Number(digits) => digits == "0",
+            Value::Text(text) => humantime::parse_duration(text).is_ok_and(|duration| duration.is_zero()),
+            _ => false,
+        };
+        if nothing { Some(Self(Duration::ZERO)) } else { Keep::read(node, place, findings).map(|keep| Self(keep.0)) }
+    }
+}
+
 /// A number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size(pub usize);

@@ -31,6 +31,12 @@ impl Admission {
     pub fn lines(&self, decision: &Decision) -> Vec<Line> {
         Line::taken(&self.claims, self.elastic.as_ref(), decision)
     }
+
+    /// Nano-dollars that its money claims hold at this output cap; `None` where nothing smaller than asked for was granted.
+    #[must_use]
+    pub fn cost_of(&self, granted: Option<u64>) -> Option<u64> {
+        self.elastic.zip(granted).map(|(elastic, cap)| elastic.cost(cap).get())
+    }
 }
 
 /// What the limits said.

@@ -37,6 +37,12 @@ impl WindowState {
         }
     }
 
+    /// How many slots are in use.
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
     /// What counts against the limit for a start in `second`.
     fn sum_at(&self, second: u64) -> u64 {
         self.slots.iter().filter(|(slot, _)| slot + SPAN >= second).map(|(_, amount)| amount).sum()

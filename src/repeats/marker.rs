@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a marker stands without being renewed.
-pub const LEASE: Duration = Duration::from_secs(30);
+pub const LEASE: Duration = Duration::from_secs(15);
 
 /// How often it is renewed.
-const RENEWAL: Duration = Duration::from_secs(10);
+const RENEWAL: Duration = Duration::from_secs(5);
 
 /// How often the last word is tried to be written while the store does not answer, and the pause before the second time; it doubles.
 const LAST_WORDS: u32 = 7;

@@ -64,6 +64,11 @@ impl Server {
             let policy = gateway.policy.load();
             (policy.server.clone(), policy.admin.clone())
         };
+        // Read now, so that the first request does not have to; should it fail, that one tries again.
+        let policy = gateway.policy.load_full();
+        if let Err(error) = gateway.directory.view(&policy).await {
+            tracing::warn!(%error, "what was set at run time cannot be read yet");
+        }
         let routes = Routes::new(gateway.clone());
         let public = Door::open("server", settings.listen, settings.max_connections, routes.router()).await?;
         let admin = match &admin {
@@ -138,6 +143,9 @@ impl Server {
         let unsettled = self.gateway.settler.drain(left().max(SETTLING)).await;
         if unsettled > 0 {
             tracing::warn!(unsettled, "stopped with reservations that the store did not take; their holds end with their lease");
+        }
+        if !self.gateway.records.drain(left().max(SETTLING)).await {
+            tracing::warn!("stopped with records of requests that the store did not take");
         }
     }
 }

@@ -4,18 +4,19 @@
 //! end of the reply, by its failure, or by being dropped because the client left. One account spans all attempts: what a failed one was
 //! charged by the provider is added up.
 
-use super::answer;
 use super::call::Call;
 use super::failed::ProviderFault;
 use super::gateway::Gateway;
 use crate::domain::NanoUsd;
 use crate::estimate::InputCount;
 use crate::pricing::Price;
+use crate::store::leases::Metered;
 use crate::store::reservation::{Actuals, Reservation};
 use crate::telemetry::metrics::{AnomalyLabels, ModelLabels, Name};
 use crate::telemetry::{Ending, Record};
 use crate::upstream::breakers::Leave;
 use crate::upstream::{Broke, End, OnEnd};
+use crate::wire::meter::Meter;
 use crate::wire::{Api, Usage};
 use http::StatusCode;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ pub struct Account {
     gateway: Arc<Gateway>,
     record: Arc<Record>,
     reservation: Option<Reservation>,
+    metered: Option<Arc<Metered>>,
     api: Api,
     model: Arc<str>,
     plan: Arc<str>,
@@ -74,6 +76,12 @@ pub struct Closing {
 }
 
 impl OnEnd for Closing {
+    fn passing(&self, meter: &Meter) {
+        if self.status.is_success() {
+            self.account.passing(meter);
+        }
+    }
+
     fn ended(self, end: End) {
         self.account.close(self.status, &end);
     }
@@ -92,6 +100,7 @@ impl Account {
         Self {
             gateway: gateway.clone(),
             record: call.who.record.clone(),
+            metered: call.reservation.as_ref().and_then(Reservation::metered),
             reservation: call.reservation.take(),
             api: call.who.api,
             model: call.target.model.clone(),
@@ -111,6 +120,25 @@ impl Account {
             last_fault: None,
             leave: None,
         }
+    }
+
+    /// A piece of a stream has passed: one look at a flag, unless a renewal wants to know what is used so far, for the case that this
+    /// gateway dies before the end. Output counts as what was stated or what was delivered, whichever is more: most streams state
+    /// their usage at their end.
+    fn passing(&self, meter: &Meter) {
+        let (Some(metered), Some(price)) = (&self.metered, &self.price) else { return };
+        if !metered.is_wanted() {
+            return;
+        }
+        let summary = meter.summary();
+        let mut usage = summary.usage.unwrap_or_default();
+        if !summary.input_known {
+            usage.uncached_input = self.input.best;
+        }
+        let delivered = meter.delivered().tokens(|text| self.gateway.estimator.count_text(&self.model, self.api, text));
+        usage.output = usage.output.max(delivered);
+        let tier = usage.service_tier.as_deref().or(self.asked_tier.as_deref());
+        metered.tell(self.charged.cost.saturating_add(price.cost(&usage, tier)));
     }
 
     /// An attempt is made. Should the client leave before there is an answer, the prompt is charged.
@@ -203,7 +231,8 @@ impl Account {
         let mut actuals = self.charged;
         actuals.add(&self.charged_last);
         actuals.attempted = self.reached;
-        let reservation = self.reservation.take()?;
+        let mut reservation = self.reservation.take()?;
+        reservation.ended(&actuals);
         self.record.note(|facts| facts.cost = facts.cost.saturating_add(actuals.cost));
         Some(Used { reservation, actuals })
     }
@@ -214,7 +243,7 @@ impl Account {
         if !status.is_success() || self.api.is_free() {
             return self.settle(&Actuals { attempted: true, ..Actuals::default() });
         }
-        if answer::is_providers_failure(end)
+        if end.is_failure()
             && let Some(leave) = self.leave.take()
         {
             leave.fail_later();

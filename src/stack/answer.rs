@@ -137,11 +137,6 @@ fn verdict_of(end: &End) -> Option<(ProviderFault, bool)> {
     }
 }
 
-/// Whether a reply that has ended says that the provider is not well.
-pub fn is_providers_failure(end: &End) -> bool {
-    end.is_failure() && verdict_of(end).is_some_and(|(fault, _)| report_of(fault) == Report::Failed)
-}
-
 /// What a fault says about whether the provider is well. A rate limit says that it is.
 const fn report_of(fault: ProviderFault) -> Report {
     match fault {

@@ -51,7 +51,7 @@ where
         for (scope, limit) in buckets(&request.who.customer) {
             if let Some((refusal, standing)) = self.gateway.empty.refusal(&scope.owner, now) {
                 let rejected =
-                    Rejected { rejection: Rejection::Limit(refusal), standing: Some(standing), failed: None, retried: false };
+                    Rejected { flood: true, standing: Some(standing), ..*Box::<Rejected>::from(Rejection::Limit(refusal)) };
                 return Either::Left(ready(Err(Box::new(rejected))));
             }
             claims.push(claim(scope, limit, 1));

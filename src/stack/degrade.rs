@@ -73,13 +73,13 @@ where
                 Ok(reply) => return Ok(marked(reply, &spare)),
                 Err(rejected) => rejected,
             };
-            let Some(cause) = cause_of(&first) else { return first.pass_on() };
+            let Some(cause) = cause_of(&first) else { return end(first, &spare) };
             let chain = chain_of(&spare.who.customer.plan, cause);
             if chain.is_empty() {
-                return first.pass_on();
+                return end(first, &spare);
             }
             let tried = vec![attempt(&spare.target.model, outcome_of(&first))];
-            Try { spare: &spare, cause, first, tried, counted: false, since, inner, gateway }.walk(chain).await
+            Try { spare: &spare, cause, first, tried, held: None, counted: false, since, inner, gateway }.walk(chain).await
         })
     }
 }
@@ -102,6 +102,9 @@ fn chain_of(plan: &Plan, cause: Cause) -> &[Step] {
 
 /// What stopped a try; `None` where that is final.
 fn cause_of(rejected: &Rejected) -> Option<Cause> {
+    if rejected.flood {
+        return None;
+    }
     if rejected.failed.is_some() {
         return Some(Cause::Provider);
     }
@@ -150,6 +153,12 @@ fn taken_from(rejected: &mut Rejected) -> Option<Used> {
     rejected.failed.as_mut()?.take_used()
 }
 
+/// The end of the chain: the provider's own error, where there is one, or the refusal. Nothing was given up for it then.
+fn end(first: Box<Rejected>, call: &Call) -> Result<Reply, Box<Rejected>> {
+    call.who.record.note(|facts| facts.degraded.clear());
+    first.pass_on()
+}
+
 /// Says on the answer of a model which one it was and what was given up for it.
 fn marked(mut reply: Reply, call: &Call) -> Reply {
     if reply.status().is_success() {
@@ -167,6 +176,8 @@ struct Try<'a, S> {
     /// What stopped it first, with what it holds.
     first: Box<Rejected>,
     tried: Vec<Attempt>,
+    /// What a later step that failed at the provider holds.
+    held: Option<Used>,
     /// Whether a provider has seen the request, so that it is counted already.
     counted: bool,
     since: Instant,
@@ -190,9 +201,11 @@ where
                 (Move::Handoff, _) => {
                     let why = (self.cause, outcome_of(&self.first));
                     let tried = std::mem::take(&mut self.tried);
+                    // Settled before the ticket is written, so that it tells what the attempts cost.
+                    drop(self.take_held());
                     handoff::hand_off(self.spare, &self.first, why, tried, &self.gateway).await
                 }
-                (Move::Refuse, _) => return self.first.pass_on(),
+                (Move::Refuse, _) => return end(self.first, self.spare),
             };
             if let Some(reply) = answer {
                 return Ok(reply);
@@ -227,7 +240,7 @@ where
             facts.fallback_model = None;
             (facts.model_is_known, facts.estimated_input, facts.output_cap, facts.pool_level, facts.degraded) = before;
         };
-        record.note(|facts| facts.degraded = Vec::new());
+        record.note(|facts| (facts.pool_level, facts.degraded) = (None, Vec::new()));
         let cheaper = match fallback::call_of(self.spare, fallback, &self.gateway).await {
             Ok(cheaper) => cheaper,
             Err(barred) => {
@@ -251,6 +264,7 @@ where
                 record.note(|facts| facts.degraded.push(Degraded::Cheaper(self.cause)));
                 return Some(marked(reply, &answering));
             }
+            self.counted = true;
             self.tried.push(attempt(&answering.target.model, "refused_by_model"));
         }
         record.note(restore);
@@ -259,17 +273,24 @@ where
 
     /// One more try; `None` when it is refused in its turn.
     async fn ask(&mut self, mut call: Call) -> Option<Reply> {
-        let replaces = taken_from(&mut self.first);
+        let replaces = self.take_held();
         self.counted |= replaces.as_ref().is_some_and(|used| used.actuals.attempted);
         call.earlier = Earlier { replaces, counted: self.counted, standing: self.first.standing.clone() };
         let model = call.target.model.clone();
         match self.inner.call(call).await {
             Ok(reply) => Some(reply),
-            Err(rejected) => {
+            Err(mut rejected) => {
                 self.tried.push(attempt(&model, outcome_of(&rejected)));
+                self.held = taken_from(&mut rejected);
+                self.counted |= self.held.as_ref().is_some_and(|used| used.actuals.attempted);
                 None
             }
         }
+    }
+
+    /// What the last try that reached a provider holds: of the request there is one reservation at a time.
+    fn take_held(&mut self) -> Option<Used> {
+        self.held.take().or_else(|| taken_from(&mut self.first))
     }
 
     fn note_barred(&mut self, fallback: &Fallback, barred: &Barred) {

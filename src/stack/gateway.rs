@@ -8,16 +8,19 @@ use super::pauses::{Pauses, RealPauses};
 use super::slots::Slots;
 use crate::config::Policy;
 use crate::config::policy::Concurrency;
-use crate::domain::{Boundaries, Clock, Period, ReservationId, Timestamp, Zone};
+use crate::directory::{Directory, LogTrail};
+use crate::domain::{Boundaries, Clock, Period, RequestId, ReservationId, Timestamp, Zone};
 use crate::estimate::Estimator;
+use crate::records::Records;
 use crate::store::ceilings::Ceilings;
 use crate::store::documents::Documents;
 use crate::store::leases::Keeper;
 use crate::store::settler::Settler;
 use crate::store::{Ledger, Stores};
-use crate::telemetry::Metrics;
+use crate::telemetry::{Metrics, Record};
 use crate::triage::Desk;
 use crate::upstream::{Breakers, Client, Orphans, Tasks};
+use crate::wire::Api;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -39,6 +42,10 @@ pub struct Gateway {
     pub documents: Arc<dyn Documents>,
     /// Those who wait for a person.
     pub triage: Desk,
+    /// Plans and overrides set at run time.
+    pub directory: Directory,
+    /// What is kept of each request.
+    pub records: Arc<Records>,
     /// The queue of settlements.
     pub settler: Settler,
     /// How long a hold stands without being renewed.
@@ -118,6 +125,8 @@ impl Gateway {
             _levels: LevelKeeper::start(levels.clone(), move || in_force.load().levels.clone()),
             levels,
             triage,
+            directory: Directory::new(policy.load_full(), documents.clone(), ledger.clone(), clock.clone(), Arc::new(LogTrail)),
+            records: Arc::new(Records::start(documents.clone(), metrics.clone())),
             _keeper: Keeper::start(&ledger, settler.running(), lease),
             settler,
             lease,
@@ -139,6 +148,13 @@ impl Gateway {
             long_counts: Arc::new(Semaphore::new(LONG_COUNTS)),
             policy,
         }))
+    }
+
+    /// The record of a request that arrives now, kept as the policy says.
+    #[must_use]
+    pub fn record(&self, api: Api) -> Record {
+        let record = Record::new(RequestId::new(fastrand::u128(..)), api, self.metrics.clone());
+        record.kept(self.records.clone(), self.clock.now(), self.policy.load().records.keep)
     }
 
     /// A new reservation id.

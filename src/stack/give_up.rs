@@ -12,7 +12,7 @@ use crate::domain::Priority;
 use crate::reply::Rejection;
 
 /// When paused background work should come back, microseconds. A level holds for minutes.
-const PAUSED_FOR: u64 = 60_000_000;
+pub const PAUSED_FOR: u64 = 60_000_000;
 /// What a message costs beside its text, tokens, at most.
 const FRAME: u64 = 8;
 

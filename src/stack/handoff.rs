@@ -50,7 +50,7 @@ pub async fn hand_off(
         reply::rate_headers(reply.headers_mut(), standing, call.who.api.dialect());
     }
     record.note(|facts| {
-        facts.degraded.push(Degraded::Handoff(cause));
+        facts.degraded = vec![Degraded::Handoff(cause)];
         facts.ticket = Some(id.into());
         facts.cause = Some(word);
         facts.served_model = Some(reply::HANDOFF_MODEL.to_owned());

@@ -207,7 +207,8 @@ impl std::fmt::Debug for Levels {
 }
 
 /// The ladder of a policy.
-fn ladder(policy: &Policy) -> Ladder {
+#[must_use]
+pub fn ladder(policy: &Policy) -> Ladder {
     let thousandths = |percent: u8| u64::from(percent) * 10;
     Ladder {
         up: policy.up.map(thousandths),

@@ -1,6 +1,8 @@
 //! The output cap of a call: the smaller of what it asks and what its plan allows, not under what the model needs to say anything.
 
 use super::call::{Output, Target, Who};
+use crate::config::policy::Model;
+use crate::pricing::Price;
 use crate::wire::Api;
 use crate::wire::request::Request;
 
@@ -24,10 +26,7 @@ pub fn bound_output(who: &Who, target: &Target, request: &Request) -> Output {
     }
     let model = who.policy.models.get(&target.model);
     let floor = model.and_then(|model| model.output_floor).unwrap_or_else(|| floor_of(&target.model));
-    let most = model
-        .and_then(|model| model.max_output_tokens)
-        .or_else(|| target.price.as_ref().and_then(|price| price.max_output_tokens))
-        .unwrap_or(UNKNOWN_MODEL_MAX);
+    let most = most_of(model, target.price.as_deref());
     let planned = who.customer.plan.max_output_tokens.map(|plan| plan.max(floor));
     let cap = cap(who.api, request.output_cap, planned, most);
     let choices = request.choices;
@@ -46,7 +45,16 @@ fn cap(api: Api, asked: Option<u64>, planned: Option<u64>, most: u64) -> u64 {
     }
 }
 
-fn floor_of(model: &str) -> u64 {
+/// The most that a model can put out.
+#[must_use]
+pub fn most_of(model: Option<&Model>, price: Option<&Price>) -> u64 {
+    let configured = model.and_then(|model| model.max_output_tokens);
+    configured.or_else(|| price.and_then(|price| price.max_output_tokens)).unwrap_or(UNKNOWN_MODEL_MAX)
+}
+
+/// The smallest output cap worth having, unless the model's configuration says otherwise.
+#[must_use]
+pub fn floor_of(model: &str) -> u64 {
     let name = model.strip_prefix("ft:").unwrap_or(model);
     let name = name.rsplit('/').next().unwrap_or(name);
     if REASONING.iter().any(|prefix| name.starts_with(prefix)) { REASONING_FLOOR } else { FLOOR }

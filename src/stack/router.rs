@@ -7,7 +7,6 @@ use crate::domain::RequestId;
 use crate::repeats::jobs::Jobs;
 use crate::reply::{self, Rejection};
 use crate::store::outage::Status;
-use crate::telemetry::Record;
 use crate::telemetry::metrics::{JobLabels, Name, PoolLabels};
 use crate::telemetry::outage::OutageMetrics;
 use crate::wire::{Api, Dialect};
@@ -81,7 +80,6 @@ impl Routes {
     async fn serve(self, api: Api, request: Request) -> Response {
         let (head, body) = request.into_parts();
         let peer = head.extensions.get::<Peer>().map_or_else(|| [127, 0, 0, 1].into(), |peer| peer.0.ip());
-        let id = RequestId::new(fastrand::u128(..));
         let arrived = Arrived {
             api,
             head,
@@ -89,7 +87,7 @@ impl Routes {
             peer,
             at: self.gateway.clock.now(),
             policy: self.gateway.policy.load_full(),
-            record: Arc::new(Record::new(id, api, self.gateway.metrics.clone())),
+            record: Arc::new(self.gateway.record(api)),
         };
         let stack = match api {
             Api::Jobs(_) => self.desk,
@@ -245,6 +243,7 @@ fn show(metrics: &OutageMetrics, standing: &Status) {
         (&metrics.replayed, standing.replayed),
         (&metrics.stale, standing.stale),
         (&metrics.repaired, standing.repaired),
+        (&metrics.late, standing.late),
     ] {
         // Counted over there, by one that only counts up.
         counter.inner().store(count, Ordering::Relaxed);

@@ -5,7 +5,7 @@
 
 use super::call::{Call, Rejected, Reply};
 use super::customer_rate::claim;
-use crate::config::policy::{Counts, Limit, LimitKind, Limits};
+use crate::config::policy::{Counts, Limit, LimitKind, Limits, Pool};
 use crate::domain::Priority;
 use crate::limit::{Claim, Measure, Scope, ScopeKey};
 use std::sync::Arc;
@@ -76,7 +76,8 @@ fn rates(claims: &mut Vec<Claim>, scope: &ScopeKey, limits: &Limits, call: &Call
 }
 
 /// Input and expected output, but never more than the limit as long as the input alone fits: the difference is settled.
-fn tokens(limit: &Limit, input: u64, expected: u64) -> u64 {
+#[must_use]
+pub fn tokens(limit: &Limit, input: u64, expected: u64) -> u64 {
     input.saturating_add(expected).min(most(limit).max(input))
 }
 
@@ -97,27 +98,49 @@ pub fn ceiling_owner(call: &Call) -> Option<Arc<str>> {
     })
 }
 
-/// The provider's own account limits, and the part of them that the request's priority may use, counted as the provider counts.
+/// The ceiling of a call's pool, where it has one.
 pub(super) fn ceiling(claims: &mut Vec<Claim>, call: &Call) {
-    let (Some(pool), Some(owner)) = (&call.target.pool, ceiling_owner(call)) else { return };
-    let priority = call.who.priority;
-    let halved = call.level >= 1 && priority == Priority::Internal;
+    if let (Some(pool), Some(owner)) = (&call.target.pool, ceiling_owner(call)) {
+        claim_ceiling(claims, pool, &owner, call.who.priority, call.level, Demand::of(call));
+    }
+}
+
+/// The provider's own account limits, and the part of them that the request's priority may use, counted as the provider counts.
+pub fn claim_ceiling(claims: &mut Vec<Claim>, pool: &Pool, owner: &Arc<str>, priority: Priority, level: u8, demand: Demand) {
+    let halved = level >= 1 && priority == Priority::Internal;
     let share = if halved { Some(&pool.halved) } else { pool.shares.get(&priority) };
     // From level 3 on nothing waits for the ceiling: a line would only grow.
-    let waits = call.level < 3;
+    let waits = level < 3;
     if let Some(share) = share {
         let scope = ScopeKey { scope: Scope::Share, owner: format!("{owner}/{}", priority.as_str()).into() };
         // What is larger than the share alone may have all of it: too large for the account is for the ceiling to say.
         claims.extend(share.iter().map(|limit| {
             let limit = waiting(limit, waits.then_some(limit.max_wait));
-            claim(&scope, &limit, asked(&limit, call, pool.counts).min(most(&limit)))
+            claim(&scope, &limit, asked(&limit, demand, pool.counts).min(most(&limit)))
         }));
     }
-    let scope = ScopeKey { scope: Scope::Pool, owner };
+    let scope = ScopeKey { scope: Scope::Pool, owner: Arc::clone(owner) };
     for limit in &pool.ceiling {
         let patience = if priority == Priority::Background { pool.background_wait } else { limit.max_wait };
         let limit = waiting(limit, waits.then_some(patience));
-        claims.push(claim(&scope, &limit, asked(&limit, call, pool.counts)));
+        claims.push(claim(&scope, &limit, asked(&limit, demand, pool.counts)));
+    }
+}
+
+/// The size of a request, as far as it is known before it is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Demand {
+    /// The best estimate of its input tokens.
+    pub input: u64,
+    /// Its output cap.
+    pub cap: u64,
+    /// The output that is expected.
+    pub expected: u64,
+}
+
+impl Demand {
+    const fn of(call: &Call) -> Self {
+        Self { input: call.input.best, cap: call.output.cap, expected: call.output.expected }
     }
 }
 
@@ -127,15 +150,15 @@ fn waiting(limit: &Limit, patience: Option<Duration>) -> Limit {
 }
 
 /// What a request asks of one of a provider's limits.
-fn asked(limit: &Limit, call: &Call, counts: Counts) -> u64 {
-    let input = call.input.best;
+fn asked(limit: &Limit, demand: Demand, counts: Counts) -> u64 {
+    let Demand { input, cap, expected } = demand;
     match (limit.measure, counts) {
         (Measure::Request | Measure::Message, _) => 1,
-        (Measure::Reserved, _) => call.output.cap.max(input).min(most(limit).max(input)),
+        (Measure::Reserved, _) => cap.max(input).min(most(limit).max(input)),
         (Measure::Input, _) => input,
         // Output is counted as it is produced: nothing now, but no start while the limit is in debt.
         (Measure::Output, Counts::InputOutput) => 0,
-        (Measure::Output, _) => call.output.expected.min(most(limit)),
-        (Measure::Tokens | Measure::Money, _) => tokens(limit, input, call.output.expected),
+        (Measure::Output, _) => expected.min(most(limit)),
+        (Measure::Tokens | Measure::Money, _) => tokens(limit, input, expected),
     }
 }

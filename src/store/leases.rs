@@ -1,20 +1,22 @@
 //! Leases: a hold belongs to a gateway that lives for as long as that renews it.
 //!
 //! [`Running`] knows the reservations of this process that hold something. A [`Keeper`] renews them three times a lease, all in one call,
-//! and sweeps four times a lease, at times of its own, so that not all gateways come at once.
+//! and sweeps four times a lease, at times of its own, so that not all gateways come at once; more often where admissions take two steps,
+//! since what died between them is to come back soon.
 //!
 //! After the store was away leases may be over whose gateways live. Whoever noticed sweeps again only when the others have had the time
 //! to renew. Should a hold be booked all the same, its settlement corrects that.
 
 use super::{Ledger, Renewal, StoreError};
-use crate::domain::ReservationId;
+use crate::domain::{NanoUsd, ReservationId};
 use crate::limit::ScopeKey;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::task::AbortHandle;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 /// Renewals in a lease: two may fail.
 const RENEWALS: u32 = 3;
@@ -23,32 +25,79 @@ const SWEEPS: u32 = 4;
 
 /// The reservations of this process that hold something.
 #[derive(Debug, Default)]
-pub struct Running(Mutex<HashMap<ReservationId, ScopeKey>>);
+pub struct Running(Mutex<HashMap<ReservationId, Entry>>);
+
+#[derive(Debug)]
+struct Entry {
+    customer: ScopeKey,
+    since: Instant,
+    metered: Arc<Metered>,
+}
+
+/// What a request has used so far. Whoever passes its reply on looks whether that is wanted, and only then counts: once between two
+/// renewals, however long the reply.
+#[derive(Debug, Default)]
+pub struct Metered {
+    wanted: AtomicBool,
+    nano_dollars: AtomicU64,
+}
+
+impl Metered {
+    /// Whether a renewal waits for a number.
+    #[must_use]
+    pub fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed)
+    }
+
+    /// What is used by now.
+    pub fn tell(&self, used: NanoUsd) {
+        self.nano_dollars.fetch_max(used.get(), Ordering::Relaxed);
+        self.wanted.store(false, Ordering::Relaxed);
+    }
+
+    /// What was told last; zero if nothing was. Asks for the next number.
+    fn ask(&self) -> u64 {
+        self.wanted.store(true, Ordering::Relaxed);
+        self.nano_dollars.load(Ordering::Relaxed)
+    }
+}
 
 /// One of them, until it is dropped.
 #[derive(Debug)]
 pub struct Held {
     running: Arc<Running>,
     reservation: ReservationId,
+    metered: Arc<Metered>,
+}
+
+impl Held {
+    /// Where to tell what its request has used so far.
+    #[must_use]
+    pub fn metered(&self) -> Arc<Metered> {
+        Arc::clone(&self.metered)
+    }
 }
 
 impl Running {
     /// Adds one.
     #[must_use]
     pub fn hold(self: &Arc<Self>, reservation: ReservationId, customer: &ScopeKey) -> Held {
-        self.0.lock().insert(reservation, customer.clone());
-        Held { running: Arc::clone(self), reservation }
+        let metered = Arc::<Metered>::default();
+        let entry = Entry { customer: customer.clone(), since: Instant::now(), metered: Arc::clone(&metered) };
+        self.0.lock().insert(reservation, entry);
+        Held { running: Arc::clone(self), reservation, metered }
     }
 
-    /// Signs of life of all of them.
+    /// Signs of life of all of them. What one has used so far is told once it has run for a lease: so long may it go on unseen, and twice
+    /// of what is told then covers that, too.
     #[must_use]
     pub fn renewals(&self, lease: Duration) -> Vec<Renewal> {
-        let lease = u64::try_from(lease.as_micros()).unwrap_or(u64::MAX);
-        let renewal = |(id, customer): (&ReservationId, &ScopeKey)| Renewal {
+        let micros = u64::try_from(lease.as_micros()).unwrap_or(u64::MAX);
+        let renewal = |(id, entry): (&ReservationId, &Entry)| Renewal {
             reservation: *id,
-            customer: customer.clone(),
-            lease,
-            metered: 0,
+            customer: entry.customer.clone(),
+            lease: micros,
+            metered: if entry.since.elapsed() >= lease { entry.metered.ask() } else { 0 },
         };
         self.0.lock().iter().map(renewal).collect()
     }
@@ -96,6 +145,7 @@ async fn renew(ledger: Arc<dyn Ledger>, running: Arc<Running>, lease: Duration) 
 async fn sweep(ledger: Arc<dyn Ledger>, lease: Duration) {
     // Whoever has just started does not know whether the store was away.
     let settling = lease / 2;
+    let pause = (lease / SWEEPS).min(ledger.provisional().unwrap_or(lease));
     sleep(settling).await;
     loop {
         match ledger.sweep(None).await {
@@ -110,7 +160,7 @@ async fn sweep(ledger: Arc<dyn Ledger>, lease: Duration) {
                 continue;
             }
         }
-        sleep((lease / SWEEPS).mul_f64(0.75 + 0.5 * fastrand::f64())).await;
+        sleep(pause.mul_f64(0.75 + 0.5 * fastrand::f64())).await;
     }
 }
 

@@ -7,9 +7,11 @@ mod replace;
 
 pub use replace::Replaced;
 
+use super::leases::Metered;
 use super::settler::SettlePlace;
 use crate::domain::{NanoUsd, ReservationId};
 use crate::limit::{Claim, Decision, Elastic, Line, Measure, Scope, ScopeKey, Settlement};
+use std::sync::Arc;
 
 /// All claims of one request that were admitted; the duty to settle them exactly once. Dropping it settles too: what was never
 /// attempted is given back, what was attempted is charged as held, since nothing better is known. After [`Reservation::replaced`] it is
@@ -51,7 +53,8 @@ impl Actuals {
     }
 
     /// What a claim of this measure is settled to.
-    fn of(&self, claim: &Claim) -> u64 {
+    #[must_use]
+    pub const fn of(&self, claim: &Claim) -> u64 {
         match claim.measure {
             Measure::Message => claim.amount,
             Measure::Request | Measure::Reserved if self.attempted => claim.amount,
@@ -122,10 +125,21 @@ impl Reservation {
         NanoUsd::new(money.map(|line| line.claim.amount).max().unwrap_or(0))
     }
 
+    /// Where to tell what the request has used so far, should its gateway die before it settles.
+    #[must_use]
+    pub fn metered(&self) -> Option<Arc<Metered>> {
+        self.place.as_ref()?.metered()
+    }
+
     /// From now on a provider has seen the request: should nothing more become known, it is charged as held.
     pub const fn attempted(&mut self) {
         self.attempted = true;
         self.used = None;
+    }
+
+    /// All attempts so far have ended and used this: should there be no further one, dropping it settles to that.
+    pub fn ended(&mut self, used: &Actuals) {
+        self.used = Some(self.so_far(used));
     }
 
     /// Settles to what was used.

@@ -5,7 +5,7 @@
 //! and repeated, which is safe because a settlement is an upsert.
 
 use super::ceilings::Ceilings;
-use super::leases::{Held, Running};
+use super::leases::{Held, Metered, Running};
 use super::{Ledger, StoreError};
 use crate::domain::{ReservationId, Timestamp};
 use crate::limit::{Line, ScopeKey, Settlement};
@@ -158,6 +158,12 @@ impl SettlePlace {
     /// Says which reservation it is taken for: its hold is renewed until its settlement is in the ledger.
     pub fn hold(&mut self, reservation: ReservationId, customer: &ScopeKey) {
         self.held = Some(self.running.hold(reservation, customer));
+    }
+
+    /// Where to tell what its request has used so far; `None` before [`SettlePlace::hold`].
+    #[must_use]
+    pub fn metered(&self) -> Option<Arc<Metered>> {
+        self.held.as_ref().map(Held::metered)
     }
 
     /// Says what was admitted for it.

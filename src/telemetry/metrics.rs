@@ -50,6 +50,8 @@ pub struct Metrics {
     pub queued: Gauge,
     /// Settlements not yet in the store.
     pub unsettled: Gauge,
+    /// Records of requests that were not kept.
+    pub records_dropped: Counter,
     /// The store's outages.
     pub outage: OutageMetrics,
     /// Requests with an idempotency key, by what came of the key.
@@ -145,6 +147,7 @@ impl Default for Metrics {
             in_flight: Gauge::default(),
             queued: Gauge::default(),
             unsettled: Gauge::default(),
+            records_dropped: Counter::default(),
             levels: Family::default(),
             ceiling_used: Family::default(),
             outage: OutageMetrics::default(),
@@ -171,6 +174,7 @@ impl Default for Metrics {
         r.register("store_calls", "Store calls by operation and result", metrics.store_calls.clone());
         r.register("in_flight", "Requests being served", metrics.in_flight.clone());
         r.register("queued", "Requests waiting for a slot", metrics.queued.clone());
+        r.register("records_dropped", "Records of requests that were not kept", metrics.records_dropped.clone());
         r.register("unsettled", "Reservations not yet settled in the store", metrics.unsettled.clone());
         r.register("repeats", "Requests with an idempotency key, by what came of it", metrics.repeats.clone());
         r.register("jobs", "Asynchronous requests in the store, by state", metrics.jobs.clone());

@@ -19,6 +19,8 @@ pub struct OutageMetrics {
     pub stale: Counter,
     /// Budgets of which the store had lost what was spent, and that were repaired.
     pub repaired: Counter,
+    /// Calls that the store answered late.
+    pub late: Counter,
     /// Whether the store may throw books away when its memory is full (1 or 0).
     pub evicts: Gauge,
     /// Whether the store is away (1 or 0).
@@ -33,14 +35,27 @@ pub struct OutageMetrics {
 
 impl OutageMetrics {
     pub(super) fn register(&self, r: &mut Registry) {
-        let Self { outages, alone, refused_alone, replayed, stale, repaired, evicts, away, breaker_open, waiting, gateways } =
-            self.clone();
+        let Self {
+            outages,
+            alone,
+            refused_alone,
+            replayed,
+            stale,
+            repaired,
+            late,
+            evicts,
+            away,
+            breaker_open,
+            waiting,
+            gateways,
+        } = self.clone();
         r.register("store_outages", "Outages of the store", outages);
         r.register("store_admitted_alone", "Requests admitted without the store", alone);
         r.register("store_refused_alone", "Requests refused because the store was away", refused_alone);
         r.register("store_replayed", "Settlements that waited and were replayed", replayed);
         r.register("store_stale", "Settlements given up because they may have been booked before", stale);
         r.register("store_repaired", "Budgets of which the store had lost what was spent, and that were repaired", repaired);
+        r.register("store_late", "Calls that the store answered after the deadline", late);
         r.register("store_evicts", "Whether the store may throw books away when its memory is full", evicts);
         r.register("store_away", "Whether the store is away", away);
         r.register("store_breaker_open", "Whether the store is not even asked", breaker_open);

@@ -7,14 +7,13 @@ use super::Metrics;
 use super::metrics::{ApiLabels, DegradedLabels, ModelLabels, Name, RefusalLabels, RequestLabels, TokenLabels};
 use crate::config::policy::Plan;
 use crate::degrade::Degraded;
-use crate::domain::{CustomerId, NanoUsd, Priority, RequestId, UserId};
+use crate::domain::{CustomerId, NanoUsd, Priority, RequestId, Timestamp, UserId};
 use crate::wire::{Api, Usage};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The record of one request, shared by whatever still works for it. Dropping the last share writes the access-log line.
-#[derive(Debug)]
 pub struct Record {
     /// Our id of the request.
     pub id: RequestId,
@@ -23,6 +22,36 @@ pub struct Record {
     started: Instant,
     facts: Mutex<Facts>,
     metrics: Arc<Metrics>,
+    sink: Option<(Arc<dyn Sink>, Timestamp, Duration)>,
+}
+
+impl std::fmt::Debug for Record {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Record").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// Keeps what is known of requests that have ended.
+pub trait Sink: Send + Sync {
+    /// A request has ended. Called from a `Drop`: must neither block nor panic.
+    fn ended(&self, ended: Ended);
+}
+
+/// What is known of a request that has ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// Our id.
+    pub id: RequestId,
+    /// The route.
+    pub api: Api,
+    /// When it arrived.
+    pub at: Timestamp,
+    /// How long to keep what is known of it.
+    pub keep: Duration,
+    /// How long it took.
+    pub took: Duration,
+    /// Everything else.
+    pub facts: Facts,
 }
 
 /// What the log says of a request whose client left before there was an answer.
@@ -41,7 +70,9 @@ pub enum Ending {
 }
 
 impl Ending {
-    const fn as_str(self) -> &'static str {
+    /// Its name in the log.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Complete => "complete",
             Self::ClientGone => "client_gone",
@@ -88,6 +119,8 @@ pub struct Facts {
     pub attempts: u32,
     pub admitted: Option<Duration>,
     pub waited: Duration,
+    /// Time inside attempts that failed.
+    pub attempting: Duration,
     pub first_byte: Option<Duration>,
     pub ending: Ending,
     /// What came of the idempotency key.
@@ -101,7 +134,14 @@ impl Record {
     #[must_use]
     pub fn new(id: RequestId, api: Api, metrics: Arc<Metrics>) -> Self {
         metrics.in_flight.inc();
-        Self { id, api, started: Instant::now(), facts: Mutex::default(), metrics }
+        Self { id, api, started: Instant::now(), facts: Mutex::default(), metrics, sink: None }
+    }
+
+    /// The same, kept by `sink` for so long once it has ended; `at` is when it arrived. Zero keeps nothing.
+    #[must_use]
+    pub fn kept(mut self, sink: Arc<dyn Sink>, at: Timestamp, keep: Duration) -> Self {
+        self.sink = (!keep.is_zero()).then_some((sink, at, keep));
+        self
     }
 
     /// Adds what a layer learned.
@@ -171,6 +211,9 @@ impl Drop for Record {
             repeat = facts.repeat,
             job = facts.job.as_deref(),
         );
+        if let Some((sink, at, keep)) = self.sink.take() {
+            sink.ended(Ended { id: self.id, api: self.api, at, keep, took, facts: std::mem::take(facts) });
+        }
     }
 }
 
@@ -201,11 +244,12 @@ fn count(api: Api, facts: &Facts, took: Duration, metrics: &Metrics) {
 }
 
 /// One word for each thing given up, comma between them; `None` for nothing.
-fn words(degraded: &[Degraded], word: impl Fn(Degraded) -> &'static str) -> Option<String> {
+pub(crate) fn words(degraded: &[Degraded], word: impl Fn(Degraded) -> &'static str) -> Option<String> {
     let words: Vec<_> = degraded.iter().map(|degraded| word(*degraded)).collect();
     (!words.is_empty()).then(|| words.join(","))
 }
 
-fn micros(duration: Duration) -> u64 {
+/// Whole microseconds.
+pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

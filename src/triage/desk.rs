@@ -4,8 +4,8 @@
 
 use super::counting::Count;
 use super::id::Ids;
-use super::shelf::{Shelf, conversation_key};
-use super::ticket::Ticket;
+use super::shelf::{Entry, Shelf, conversation_key};
+use super::ticket::{Ticket, after};
 use super::{NewTicket, TicketId, TicketRef, view};
 use crate::config::policy;
 use crate::domain::{Clock, CustomerId, Timestamp};
@@ -162,7 +162,10 @@ impl Desk {
             return Some(id);
         }
         let open = timeout(LOOK, self.inner.shelf.open_of(customer)).await.ok()?.ok()?;
-        open.into_iter().find(|entry| entry.conversation.as_deref() == Some(conversation)).map(|entry| entry.id)
+        // One whose time is over may not be struck from the list yet; should it still be worked on, the new id will lead to it.
+        let (now, keep) = (self.inner.shelf.now(), self.inner.shelf.settings.keep);
+        let same = |entry: &Entry| entry.conversation.as_deref() == Some(conversation) && now < after(entry.at, keep);
+        open.into_iter().find(same).map(|entry| entry.id)
     }
 
     /// Hand-offs that are not written yet.

@@ -7,6 +7,8 @@ use super::{TicketId, view};
 use crate::domain::{CustomerId, Timestamp};
 use crate::store::StoreError;
 use serde_json::Value;
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Tickets looked at for one listing, at least.
 const LOOKED_AT: usize = 2_000;
@@ -55,7 +57,7 @@ pub struct Query {
     pub queue: Option<String>,
     /// Only those of a customer.
     pub customer: Option<String>,
-    /// At most so many, and at most [`MOST_LISTED`].
+    /// At most so many, and at most `MOST_LISTED`.
     pub limit: usize,
     /// After this place, from [`Listing::next`].
     pub after: Option<(u64, TicketId)>,
@@ -82,6 +84,7 @@ impl Desk {
     /// # Errors
     /// When there is none, or the store does not answer.
     pub async fn ticket(&self, id: TicketId) -> Result<Found, Trouble> {
+        self.inner.appears(id).await;
         let ticket = self.inner.shelf.find(id).await?.ok_or(Trouble::NotFound)?;
         let text = self.inner.shelf.text(ticket.id).await?;
         Ok(Found { ticket, text })
@@ -168,6 +171,7 @@ impl Desk {
     where
         F: FnMut(&mut Ticket, Timestamp) -> Result<Done, Conflict>,
     {
+        self.inner.appears(id).await;
         let id = self.inner.shelf.find(id).await?.ok_or(Trouble::NotFound)?.id;
         let (ticket, done) = self.inner.shelf.change(id, change).await?;
         match done {
@@ -205,7 +209,19 @@ impl Desk {
     }
 }
 
+/// How long an agent waits for a ticket that is just being written, and how often that is looked at.
+const APPEARS: Duration = Duration::from_millis(500);
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
 impl Inner {
+    /// Waits for a ticket that was handed off here a moment ago.
+    async fn appears(&self, id: TicketId) {
+        let deadline = Instant::now() + APPEARS;
+        while self.pending(id).is_some() && Instant::now() < deadline {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
     /// Takes a ticket that has ended from its customer's list. Should that fail, the next one to look at the list does it.
     async fn ended(&self, ticket: &Ticket) {
         if let Err(error) = self.shelf.strike(&CustomerId::from_trusted(&ticket.customer), ticket.id).await {

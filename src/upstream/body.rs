@@ -81,6 +81,9 @@ pub struct Treatment {
 
 /// Who is told how a reply ended; exactly once, or dropped unasked.
 pub trait OnEnd: Send + 'static {
+    /// A piece of a stream has passed; this is on the path of every piece.
+    fn passing(&self, _: &Meter) {}
+
     /// The reply has ended.
     fn ended(self, end: End);
 }
@@ -124,6 +127,13 @@ enum Phase {
     Ended,
     /// Ended badly; the client has yet to see the break.
     Broken,
+}
+
+impl<O: OnEnd> MeteredBody<O> {
+    /// Wraps a reply body. `on_end` is told exactly once: at the end, at a failure, or when the client leaves.
+    pub fn new(upstream: reqwest::Body, meter: Meter, treatment: Treatment, on_end: O) -> Self {
+        Self::hold(upstream, meter, treatment, on_end).released()
+    }
 }
 
 impl<O: OnEnd> Body for MeteredBody<O> {
@@ -212,6 +222,9 @@ impl<O: OnEnd> Inner<O> {
             return;
         }
         self.meter.feed(data, &mut self.out);
+        if let Some(on_end) = self.on_end.as_ref().filter(|_| self.meter.is_stream()) {
+            on_end.passing(&self.meter);
+        }
         if self.meter.is_over() {
             self.phase = Phase::Over;
             self.idle.as_mut().reset(Instant::now() + LINGER);

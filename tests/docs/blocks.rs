@@ -3,6 +3,7 @@
 use super::child::{ROOT, Running, run};
 use super::compose;
 use super::markdown::{blocks, blocks_of};
+use std::path::Path;
 use std::process::Command;
 use tollgate::config::{Env, Policy};
 
@@ -33,6 +34,14 @@ fn every_shell_line_names_what_exists() {
                 ["cargo", "run", "--release", "--", name] => command(name),
                 ["cargo", "build", "--release"] => true,
                 ["target/release/tollgate", name] => command(name),
+                ["target/release/tollgate", "lab", rest @ ..] => {
+                    let (_, help, _) = run(&["lab", "--help"], &[]);
+                    // What the reader brings along or is written is not there; files of the repository are.
+                    rest.iter().all(|word| match word.strip_prefix("--") {
+                        Some(option) => help.contains(&format!("--{option} <")),
+                        None => !word.starts_with("config/") || Path::new(ROOT).join(word).is_file(),
+                    })
+                }
                 ["tests/run.sh"] => {
                     Command::new("bash").args(["-n", &format!("{ROOT}/tests/run.sh")]).status().unwrap().success()
                 }
@@ -41,6 +50,8 @@ fn every_shell_line_names_what_exists() {
                     let name = rest[0].split('=').next().unwrap();
                     compose["services"]["tollgate"]["environment"][name].is_string()
                 }
+                // Run as they stand by the test below.
+                ["curl", rest @ ..] => rest.iter().any(|word| word.contains("/v1/jobs/") || word.contains("respond-async")),
                 _ => panic!("{}: no test knows what {line:?} needs", block.at),
             };
             assert!(sound, "{}: {line}", block.at);
@@ -54,12 +65,21 @@ fn every_shell_line_names_what_exists() {
 fn every_pasted_command_prints_what_the_document_says() {
     let demo = Running::demo(&[]);
     let mut commands = 0;
+    // The ticket of the documents, and the one that the demo opened.
+    let mut ticket: Option<(String, String)> = None;
     for block in blocks_of("console") {
-        let (command, documented) = block.text.split_once('\n').expect("a command and its output");
+        let text = ticket.iter().fold(block.text.clone(), |text, (documented, real)| text.replace(documented, real));
+        let (command, documented) = text.split_once('\n').expect("a command and its output");
         let command = command.strip_prefix("$ ").expect("a command after \"$ \"").replace("http://127.0.0.1:8080", &demo.url);
+        let command = command.replace("http://127.0.0.1:8081", &demo.admin);
         let output = Command::new("bash").args(["-o", "pipefail", "-c", &command]).output().expect("bash, curl and grep");
         assert!(output.status.success(), "{}: {}", block.at, String::from_utf8_lossy(&output.stderr));
         let printed = String::from_utf8(output.stdout).expect("UTF-8").replace('\r', "");
+        let mut documented = documented.to_owned();
+        if let (None, Some(theirs), Some(ours)) = (&ticket, ticket_in(&documented), ticket_in(&printed)) {
+            documented = documented.replace(&theirs, &ours);
+            ticket = Some((theirs, ours));
+        }
         let (printed, documented): (Vec<_>, Vec<_>) = (printed.lines().collect(), documented.lines().collect());
         assert_eq!(printed.len(), documented.len(), "{}: {printed:#?}", block.at);
         for (printed, documented) in printed.iter().zip(&documented) {
@@ -67,8 +87,57 @@ fn every_pasted_command_prints_what_the_document_says() {
         }
         commands += 1;
     }
-    assert!(commands > 0);
+    assert!(commands >= 6, "{commands}");
+    assert!(ticket.is_some(), "somebody was handed to a person");
     assert!(demo.terminate().0.success());
+}
+
+/// The lines about a job, one after the other, against a gateway in keys mode.
+#[tokio::test]
+async fn the_lines_about_a_job_take_it_in_show_it_and_forget_it() {
+    let demo = Running::demo(&[]);
+    let provider = demo.said(|line| line.strip_prefix("provider ").map(|url| url.split(' ').next().unwrap_or(url).to_owned()));
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("tollgate.toml").display().to_string();
+    let text = format!(
+        "[auth]\nmode = \"keys\"\n[keys.app]\nkey = {{ env = \"APP_KEY\" }}\n[upstreams.openai]\nbase_url = \"{provider}\"\n\
+         api_key = {{ env = \"PROVIDER_KEY\" }}\n[plans.individual]\non_provider = []\n"
+    );
+    std::fs::write(&file, text).expect("written");
+    let key = "0123456789abcdef0123456789abcdef";
+    let gateway = Running::serve(&["--config", &file], &[("APP_KEY", key), ("PROVIDER_KEY", "sk-demo")]);
+
+    let blocks = blocks_of("sh");
+    let lines = blocks
+        .iter()
+        .flat_map(|block| block.text.lines())
+        .filter(|line| line.starts_with("curl ") && (line.contains("$JOB") || line.contains("respond-async")));
+    let lines: Vec<_> = lines.map(|line| line.replace("http://127.0.0.1:8080", &gateway.url)).collect();
+    let run = |line: &str, job: &str| {
+        let output = Command::new("bash").args(["-c", line]).env("APP_KEY", key).env("JOB", job).output().expect("bash and curl");
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("UTF-8").to_ascii_lowercase()
+    };
+    let [take_in, status, result, delete] = lines.as_slice() else { panic!("four lines: {lines:#?}") };
+    let taken = run(take_in, "");
+    assert!(taken.starts_with("http/1.1 202 ") && taken.contains("preference-applied: respond-async"), "{taken}");
+    let job = taken.split("location: /v1/jobs/").nth(1).and_then(|rest| rest.split_whitespace().next()).expect("its address");
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while !run(status, job).contains("\"status\":\"done\"") {
+        assert!(std::time::Instant::now() < deadline, "{}", run(status, job));
+    }
+    let answer = run(result, job);
+    assert!(answer.starts_with("http/1.1 200 ") && answer.contains("\"chat.completion\""), "{answer}");
+    assert!(run(delete, job).starts_with("http/1.1 204 "));
+    assert!(run(status, job).contains("\"job_not_found\""));
+}
+
+/// The first id of a ticket in a text.
+fn ticket_in(text: &str) -> Option<String> {
+    text.match_indices("tt_").find_map(|(at, _)| {
+        let id = text.get(at..at + 35)?;
+        id[3..].bytes().all(|b| b.is_ascii_hexdigit()).then(|| id.to_owned())
+    })
 }
 
 /// Whether a line reads as documented, where "…" stands for digits.

@@ -41,6 +41,8 @@ pub struct Running {
     log: Lines,
     /// `http://127.0.0.1:PORT`
     pub url: String,
+    /// The same of the operators' listener of a demo.
+    pub admin: String,
     client: reqwest::Client,
 }
 
@@ -48,6 +50,7 @@ impl Running {
     /// `tollgate demo` on a free port.
     pub fn demo(more: &[&str]) -> Self {
         let mut running = Self::spawn(&[&["demo", "--listen", "127.0.0.1:0", "--print-url"], more].concat(), &[]);
+        running.admin = wait(&running.out, |line| line.strip_prefix("admin ").map(str::to_owned), &running.log);
         running.url = wait(&running.out, |line| line.strip_prefix("gateway ").map(str::to_owned), &running.log);
         running
     }
@@ -72,7 +75,7 @@ impl Running {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
         let (out, log) = (follow(child.stdout.take().expect("piped")), follow(child.stderr.take().expect("piped")));
         let client = reqwest::Client::builder().no_proxy().build().expect("a client");
-        Self { child, directory, out, log, url: String::new(), client }
+        Self { child, directory, out, log, url: String::new(), admin: String::new(), client }
     }
 
     /// A line of its standard output, as soon as there is one that `find` takes.

@@ -1,12 +1,14 @@
 //! The tables of error codes name every code there is, with its status.
 
 use super::markdown::{code, document, rows};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use tollgate::admin::Fault;
 use tollgate::domain::Period;
 use tollgate::domain::Timestamp;
 use tollgate::domain::id::IdError;
 use tollgate::limit::{LimitName, Measure, Refusal, Remedy, Scope};
 use tollgate::reply::{Forbidden, Rejection, Unauthenticated, UpstreamFault};
+use tollgate::triage::Standing;
 
 fn refusal(scope: Scope, limit: LimitName, measure: Measure, remedy: Remedy, asked: u64) -> Refusal {
     Refusal { scope, limit, measure, max: 10, used: 10, held: 0, asked, remedy, resets_at: Timestamp(0) }
@@ -145,4 +147,39 @@ fn the_tables_of_errors_name_every_code_with_its_status() {
         }
     }
     assert_eq!(short, 7);
+}
+
+#[test]
+fn the_table_of_the_admin_listener_names_every_code_with_its_status() {
+    let source = document("src/admin/fault.rs");
+    let shape = source.split("pub const fn shape(").nth(1).and_then(|rest| rest.split("\n    }\n").next()).expect("fn shape");
+    let arms = shape.lines().filter(|line| line.contains("=> (StatusCode::"));
+    let code_of = |arm: &str| arm.split('"').nth(1).expect("a code").to_owned();
+    let right: BTreeSet<String> = arms.map(code_of).collect();
+    assert!(right.len() >= 13, "{right:?}");
+
+    let errors = document("docs/errors.md");
+    let mut documented = BTreeMap::new();
+    for row in rows(&errors, "The admin listener").iter().filter(|row| row[0].parse::<u16>().is_ok()) {
+        documented.insert(code(&row[1]).remove(0), row[0].clone());
+    }
+    assert_eq!(documented.keys().cloned().collect::<BTreeSet<_>>(), right);
+    for fault in [
+        Fault::Unauthorized,
+        Fault::HostNotAllowed,
+        Fault::OriginNotAllowed,
+        Fault::RouteNotFound,
+        Fault::MethodNotAllowed,
+        Fault::UnsupportedMediaType,
+        Fault::RequestTooLarge,
+        Fault::RequestTimeout,
+        Fault::InvalidRequest(String::new()),
+        Fault::TicketNotFound,
+        Fault::TicketClaimed { agent: "a".into(), until: Timestamp(0) },
+        Fault::TicketEnded { standing: Standing::Expired, agent: None },
+        Fault::StoreUnavailable,
+    ] {
+        let (status, code) = fault.shape();
+        assert_eq!(documented[code], status.as_u16().to_string(), "{code}");
+    }
 }

@@ -6,7 +6,7 @@ use super::redis_server::RedisServer;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use tollgate::config::policy::StoreKind;
+use tollgate::config::policy::{RedisServers, StoreKind};
 use tollgate::config::{Env, Policy};
 
 const KEY: &str = "0123456789abcdef0123456789abcdef";
@@ -130,8 +130,8 @@ fn redis_keeps_what_it_is_told_and_only_gateways_reach_it() {
     assert_eq!(words(&redis["healthcheck"]["test"]), ["CMD", "redis-cli", "ping"]);
     let env: Env = environment(&compose).0.into_iter().collect();
     let (policy, _) = Policy::load(Some(&Path::new(ROOT).join("config/compose.toml")), &env).expect("it loads");
-    let StoreKind::Redis { urls, .. } = &policy.store else { panic!("Redis") };
-    assert_eq!(urls.iter().map(|url| url.expose()).collect::<Vec<_>>(), ["redis://redis:6379"], "the name of the service");
+    let StoreKind::Redis { servers: RedisServers::One(url), .. } = &policy.store else { panic!("one Redis: {:?}", policy.store) };
+    assert_eq!(url.expose(), "redis://redis:6379", "the name of the service");
 }
 
 #[tokio::test]

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use tollgate::telemetry::Metrics;
 use tollgate::telemetry::metrics::{
-    AnomalyLabels, ApiLabels, JobLabels, ModelLabels, Name, ReasonLabels, RefusalLabels, RepeatLabels, RequestLabels,
-    RetryLabels, StoreLabels, TokenLabels, UpstreamLabels, UpstreamNameLabels,
+    AnomalyLabels, ApiLabels, DegradedLabels, JobLabels, ModelLabels, Name, PoolLabels, ReasonLabels, RefusalLabels,
+    RepeatLabels, RequestLabels, RetryLabels, StoreLabels, TokenLabels, UpstreamLabels, UpstreamNameLabels,
 };
 
 fn set<T: Into<String>>(items: impl IntoIterator<Item = T>) -> BTreeSet<String> {
@@ -33,12 +33,17 @@ async fn the_routes_and_headers_of_the_readme_are_those_of_a_running_gateway() {
             routes += 1;
         }
     }
-    assert_eq!(routes, 13);
+    assert_eq!(routes, 14);
 
     let ours = [
         tollgate::reply::REQUEST_ID,
         tollgate::reply::REFUSED_BY,
         tollgate::reply::OUTPUT_CAP,
+        tollgate::reply::MODEL,
+        tollgate::reply::DEGRADED,
+        tollgate::reply::LEVEL,
+        tollgate::reply::TICKET,
+        tollgate::reply::TICKET_URL,
         tollgate::reply::NOTICE,
         tollgate::reply::REPLAYED,
         tollgate::reply::ORIGINAL_REQUEST_ID,
@@ -48,11 +53,26 @@ async fn the_routes_and_headers_of_the_readme_are_those_of_a_running_gateway() {
 
     // demo-quota has two requests a day: an answer, a notice with the last one, a refusal.
     let (mut seen, body) = (BTreeSet::new(), r#"{"model":"gpt-4o-mini","messages":[{"role":"user","content":"hi"}]}"#);
-    for (customer, status) in [("acme", 200), ("demo-quota", 200), ("demo-quota", 200), ("demo-quota", 429)] {
-        let headers =
-            [("authorization", "Bearer demo"), ("x-customer-id", customer), ("x-user-id", "u"), ("x-request-class", "c")];
+    // acme's second call is a repeat of the first.
+    for (customer, status) in [("acme", 200), ("acme", 200), ("demo-quota", 200), ("demo-quota", 200), ("demo-quota", 429)] {
+        let mut headers =
+            vec![("authorization", "Bearer demo"), ("x-customer-id", customer), ("x-user-id", "u"), ("x-request-class", "c")];
+        headers.extend((customer == "acme").then_some(("idempotency-key", "k")));
         let (got, headers, _) = demo.post_when_settled("/v1/chat/completions", &headers, body).await;
         assert_eq!(got, status, "{customer}");
+        seen.extend(headers.keys().map(|name| name.as_str().to_owned()));
+    }
+    // What the chain answers instead of an error, and what that answer says of itself.
+    let dear = body.replace("gpt-4o-mini", "gpt-4o");
+    for (customer, model, degraded) in
+        [("demo-cheaper", "gpt-4o-mini", "cheaper;cause=spend"), ("demo-handoff", "human-triage", "handoff;cause=spend")]
+    {
+        let headers = [("authorization", "Bearer demo"), ("x-customer-id", customer), ("x-request-class", "general")];
+        let (got, headers, _) = demo.post("/v1/chat/completions", &headers, &dear).await;
+        assert_eq!(
+            (got, &headers["x-tollgate-model"], &headers["x-tollgate-degraded"]),
+            (200, &model.parse().unwrap(), &degraded.parse().unwrap())
+        );
         seen.extend(headers.keys().map(|name| name.as_str().to_owned()));
     }
     let exact =
@@ -66,7 +86,7 @@ async fn the_routes_and_headers_of_the_readme_are_those_of_a_running_gateway() {
 
     // And the access log says of these calls only what the document explains.
     let fields = log_fields();
-    let lines = demo.access_log(4);
+    let lines = demo.access_log(6);
     for line in lines {
         for field in line
             .as_object()
@@ -100,6 +120,7 @@ fn every_metric_is_explained_with_its_kind_and_labels() {
     metrics.requests.get_or_create(&RequestLabels { api: "chat", status: 200, cause: "" }).inc();
     metrics.refusals.get_or_create(&RefusalLabels { scope: "user", limit: "rpm" }).inc();
     metrics.tokens.get_or_create(&TokenLabels { model: model(), kind: "input" }).inc();
+    metrics.degraded.get_or_create(&DegradedLabels { kind: "cheaper", cause: "spend" }).inc();
     metrics.spent.get_or_create(&ModelLabels { model: model() }).inc();
     metrics.upstream.get_or_create(&UpstreamLabels { upstream: model(), result: "ok" }).inc();
     metrics.retries.get_or_create(&RetryLabels { upstream: model(), cause: "timeout" }).inc();
@@ -115,6 +136,12 @@ fn every_metric_is_explained_with_its_kind_and_labels() {
     metrics.jobs_ended.get_or_create(&JobLabels { state: "done" }).inc();
     metrics.factor.get_or_create(&ModelLabels { model: model() }).set(1);
 
+    metrics.levels.get_or_create(&PoolLabels { pool: model() }).set(1);
+    metrics.ceiling_used.get_or_create(&PoolLabels { pool: model() }).set(1);
+    metrics.triage.event("opened");
+    metrics.triage.dropped("full");
+    metrics.triage.webhook("delivered");
+
     let text = metrics.render();
     let mut right = BTreeSet::new();
     for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
@@ -129,7 +156,7 @@ fn every_metric_is_explained_with_its_kind_and_labels() {
             labels.collect::<BTreeSet<_>>().into_iter().map(str::to_owned).collect::<Vec<_>>(),
         ));
     }
-    let sources = ["src/telemetry/metrics.rs", "src/telemetry/outage.rs"];
+    let sources = ["src/telemetry/metrics.rs", "src/telemetry/outage.rs", "src/telemetry/triage.rs"];
     let registered: usize = sources.iter().map(|path| document(path).matches("r.register").count()).sum();
     assert_eq!(right.len(), registered, "this test touches every metric: {right:#?}");
     let metrics_md = document("docs/metrics.md");

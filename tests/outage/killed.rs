@@ -102,3 +102,60 @@ async fn the_holds_of_a_killed_gateway_are_booked_after_the_lease_and_those_of_a
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_stream_is_charged_what_was_metered_and_as_much_again() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let redis = MortalRedis::awake();
+    let provider = Provider::start(ProviderOptions::default()).await.expect("a loopback port");
+    let config = format!(
+        "[concurrency]\nslots = 8\n[store]\nkind = \"redis\"\nurls = [\"{}\"]\ndeadline = \"2s\"\nlease = \"1s\"\n\
+         [upstreams.openai]\nbase_url = \"{}\"\n[identity]\ndefault_plan = \"open\"\n\
+         [models.m-small]\nprice = {{ input = 0.15, output = 0.60 }}\n\
+         [plans.open]\nmessages = \"unlimited\"\nrpm = \"unlimited\"\ntpm = \"unlimited\"\nspend = {{ day = 1000.0 }}\n\
+         on_spend = []\non_provider = []\n",
+        redis.url(),
+        provider.base_url()
+    );
+    let directory = tempfile::tempdir().expect("a directory");
+    let gateway = Process::start(directory.path(), &config).await;
+    let ledger = RedisLedger::connect(&[&redis.url()], Duration::from_secs(2)).expect("well-formed");
+    let word = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\" hello\"}}]}\n\n";
+    // Longer than the test takes.
+    let stream = (0..600).fold(Script::sse(), |stream, _| stream.send(word).wait(Duration::from_millis(50)));
+    provider.script(stream);
+    let request = gateway.request("streaming", r#","stream":true"#);
+    let reading = tokio::spawn(async move {
+        let reply = request.send().await.expect("an answer");
+        assert_eq!(reply.status(), 200);
+        drop(reply.bytes().await); // it breaks off when the gateway dies
+    });
+    seen(&provider, 1).await;
+    let (_, hold) = stands(&ledger, "streaming").await;
+
+    // `<deadline> <metered>|...`
+    let key = format!("tg1:{{c:{}}}:holds", CustomerId::from_trusted("streaming").key());
+    let metered = || {
+        let records: Vec<String> = redis::cmd("HVALS").arg(&key).query(&mut redis.connection()).expect("HVALS");
+        assert_eq!(records.len(), 1, "{records:?}");
+        let head = records[0].split('|').next().expect("a deadline");
+        head.split(' ').nth(1).map(|metered| metered.parse::<u64>().expect("a number"))
+    };
+    let deadline = Instant::now() + RECOVERY;
+    while metered().is_none() {
+        assert!(Instant::now() < deadline, "it was never told");
+        tokio::time::sleep(Duration::from_millis(20)).await; // polling with a deadline
+    }
+    gateway.signal("-KILL");
+    reading.await.expect("no panic");
+    let metered = metered().expect("a renewal takes nothing back");
+    // A prompt of a few tokens, and a word every 50 ms for a second or more: one token each, at 600.
+    assert!((10 * 600..600 * 600).contains(&metered), "{metered}");
+    while stands(&ledger, "streaming").await.1 > 0 {
+        assert!(Instant::now() < deadline, "still held");
+        ledger.sweep(None).await.expect("it answers");
+        tokio::time::sleep(Duration::from_millis(20)).await; // polling with a deadline
+    }
+    assert!(2 * metered < hold, "{metered} of {hold}");
+    assert_eq!(stands(&ledger, "streaming").await, (2 * metered, 0));
+}

@@ -7,7 +7,6 @@ use tokio::time::Instant;
 use tollgate::config::policy::Outage;
 use tollgate::demo::provider::{Gate, Script};
 use tollgate::demo::{Provider, ProviderOptions};
-use tollgate::domain::NanoUsd;
 use tollgate::store::outage::Guarded;
 use tollgate::store::redis::RedisLedger;
 use tollgate::telemetry::SystemClock;
@@ -95,12 +94,6 @@ impl Scene {
             tokio::time::sleep(Duration::from_millis(1)).await; // polling with a deadline
         }
         (gate, reply)
-    }
-
-    /// BOOKS, where the store forgot what was spent until then.
-    pub async fn assert_books_since(&self, customer: &str, forgotten: NanoUsd) {
-        let spent = self.bed.spent(customer).await;
-        assert_eq!(spent.get() + forgotten.get(), self.bed.provider_cost().get(), "spent, and forgotten, = the provider's usage");
     }
 }
 

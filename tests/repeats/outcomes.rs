@@ -44,18 +44,18 @@ async fn an_answer_that_broke_or_carries_an_error_is_not_kept() {
     let bed = rig.gateway().await;
     let chunk = r#"data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m-small","choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}"#;
     let error = r#"{"error":{"message":"no","type":"server_error","param":null,"code":null}}"#;
-    for (name, stream, script) in [
-        ("a cut stream", true, Script::sse().send(format!("{chunk}\n\n")).close()),
-        ("a stream that only stops", true, Script::sse().send(format!("{chunk}\n\n"))),
-        ("an error event", true, Script::sse().send(format!("{chunk}\n\ndata: {error}\n\ndata: [DONE]\n\n"))),
-        ("200 with an error", false, Script::json(200, error)),
-        ("half a body", false, Script::http(200).header("content-type", "application/json").send("{\"id\":").close()),
+    for (name, status, stream, script) in [
+        ("a cut stream", 200, true, Script::sse().send(format!("{chunk}\n\n")).close()),
+        ("a stream that only stops", 200, true, Script::sse().send(format!("{chunk}\n\n"))),
+        ("an error event", 200, true, Script::sse().send(format!("{chunk}\n\ndata: {error}\n\ndata: [DONE]\n\n"))),
+        ("200 with an error", 200, false, Script::json(200, error)),
+        ("half a body", 502, false, Script::http(200).header("content-type", "application/json").send("{\"id\":").close()),
     ] {
         let more = if stream { r#","stream":true"# } else { "" };
         rig.provider.script(script);
         let broken =
             keyed(&bed, "u", name.replace(' ', "-").as_str(), &chat_body("m-small", more)).send().await.expect("an answer");
-        assert_eq!(broken.status(), 200, "{name}");
+        assert_eq!(broken.status(), status, "{name}");
         let _ = broken.bytes().await; // broken, or not
         bed.quiet().await;
         let before = rig.provider.seen();
@@ -96,4 +96,35 @@ async fn a_reply_that_is_too_long_to_keep_is_never_charged_again() {
     assert!(again.json()["error"]["message"].as_str().expect("a text").contains("longer than 1024 bytes"));
     assert_eq!(rig.provider.seen(), 1);
     bed.assert_books(&["t"]).await;
+}
+
+#[tokio::test]
+async fn an_answer_that_took_several_attempts_is_kept() {
+    let rig = Rig::new("[retry]\nmax = 2\n").await;
+    let bed = rig.gateway().await;
+    rig.provider.script(Script::json(500, r#"{"error":{"message":"no"}}"#));
+    let body = chat_body("m-small", r#","stream":true"#);
+    let first = Answer::to(keyed(&bed, "t", "k", &body)).await;
+    assert_eq!((first.status, rig.provider.seen()), (200, 2));
+    let again = Answer::to(keyed(&bed, "t", "k", &body)).await;
+    assert_eq!((again.status, &again.body, again.header("x-tollgate-replayed")), (200, &first.body, "true"));
+    assert_eq!(rig.provider.seen(), 2);
+    bed.assert_books(&["t"]).await;
+}
+
+#[tokio::test]
+async fn a_hand_off_is_an_answer_and_a_repeat_of_it_names_the_same_ticket() {
+    let more = "[plans.poor]\nspend = { day = 0.000001 }\nmessages = \"unlimited\"\non_spend = [\"handoff\"]\n[customers.poor]\nplan = \"poor\"\n";
+    let rig = Rig::new(more).await;
+    let bed = rig.gateway().await;
+    let first = Answer::to(keyed(&bed, "poor", "k", &chat_body("m-small", ""))).await;
+    assert_eq!((first.status, first.json()["model"].as_str()), (200, Some("human-triage")));
+    let again = Answer::to(keyed(&bed, "poor", "k", &chat_body("m-small", ""))).await;
+    assert_eq!((again.status, &again.body, again.header("x-tollgate-replayed")), (200, &first.body, "true"));
+    for name in ["x-tollgate-ticket", "x-tollgate-degraded", "x-tollgate-model"] {
+        assert!(!first.header(name).is_empty(), "{name}");
+        assert_eq!(again.header(name), first.header(name), "{name}");
+    }
+    assert_eq!(rig.provider.seen(), 0);
+    bed.assert_books(&["poor"]).await;
 }

@@ -1,6 +1,6 @@
 //! Gateways in keys mode that share a provider, a ledger and documents, and what a client sees of them.
 
-use crate::bed::{Bed, CONFIG};
+use crate::bed::{Bed, config_and};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
@@ -37,8 +37,8 @@ pub fn config(directory: &tempfile::TempDir, more: &str) -> String {
         hash(BATCH)
     );
     let upstreams = format!("base_url = \"{{provider}}\"\napi_key = {{ file = {:?} }}\n", file.to_str().expect("a plain path"));
-    let config = CONFIG.replace("base_url = \"{provider}\"\n", &upstreams);
-    format!("{config}\n[retry]\nmax = 0\n{keys}\n{more}")
+    let config = config_and(more).replace("base_url = \"{provider}\"\n", &upstreams);
+    format!("{config}\n{keys}")
 }
 
 /// What several gateways share.

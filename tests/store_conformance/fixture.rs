@@ -1,11 +1,13 @@
 //! A fresh store per test, and the words in which the cases ask it.
 
+use crate::redis_cluster::RedisCluster;
 use crate::redis_server::RedisServer;
 use crate::reference::Reference;
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use tollgate::config::policy::{RedisServers, Secret};
 use tollgate::domain::{Boundaries, Clock, Period, ReservationId, Timestamp, Zone};
 use tollgate::limit::{
     Admission, Bucket, Claim, Decision, Elastic, LimitName, Line, Measure, Outcome, Rule, Scope, ScopeKey, Settlement,
@@ -53,6 +55,33 @@ pub async fn embedded() -> Fixture {
     Fixture { peer: Arc::clone(&ledger), ledger, next: AtomicU64::new(1), _store: Box::new(directory) }
 }
 
+/// A cluster that serves one case after the other.
+pub struct Clustered {
+    cluster: RedisCluster,
+}
+
+impl Clustered {
+    pub fn start() -> Self {
+        let cluster = RedisCluster::without_replicas(3);
+        Self { cluster }
+    }
+
+    /// The cluster without anything in it, seen by two gateways.
+    pub fn fresh(&self) -> Fixture {
+        for node in 0..self.cluster.len() {
+            let _: () = redis::cmd("FLUSHALL").query(&mut self.cluster.connection(node)).expect("FLUSHALL");
+        }
+        let urls = self.cluster.urls();
+        // Each knows another node, and has seen nothing of the case before: else it would put back what was spent there.
+        let gateway = |n: usize| {
+            let servers = RedisServers::Cluster(vec![Secret::new(&urls[n])]);
+            Arc::new(RedisLedger::open(&servers, Duration::from_secs(30)).expect("a well-formed address"))
+        };
+        let (ledger, peer) = (gateway(0), gateway(1));
+        Fixture { ledger, peer, next: AtomicU64::new(1), _store: Box::new(()) }
+    }
+}
+
 /// The pure functions over a map: what the cases say must hold of them first.
 pub async fn reference() -> Fixture {
     Fixture::over(Arc::new(Reference::default()))
@@ -75,10 +104,11 @@ impl Fixture {
         self.next = AtomicU64::new(first);
     }
 
-    /// An admission of the customer `c` with a new reservation id.
+    /// An admission with a new reservation id, of the customer whose limits are claimed first, or else of `c`.
     pub fn admission(&self, claims: Vec<Claim>) -> Admission {
         let reservation = ReservationId::new(u128::from(self.next.fetch_add(1, Ordering::Relaxed)));
-        Admission { reservation, customer: customer(), claims, elastic: None, lease: 10 * MINUTE }
+        let whose = claims.iter().find(|claim| claim.scope.scope == Scope::Customer).map(|claim| claim.scope.clone());
+        Admission { reservation, customer: whose.unwrap_or_else(customer), claims, elastic: None, lease: 10 * MINUTE }
     }
 
     /// Asks at noon plus `micros`.

@@ -179,9 +179,9 @@ async fn a_lost_hold_of_a_period_that_is_over_is_booked_there() {
     renew(&store, 24 * HOUR, &[&next], 0).await;
     let stored = || server.connection().hget::<_, _, String>("tg1:{c:c}:budgets", "spend_day").expect("a budget");
     assert_eq!(sweep(&store, 24 * HOUR).await, 1);
-    assert_eq!(stored(), format!("{tomorrow} 0 20 {today} 500 0"));
+    assert_eq!(stored(), format!("{tomorrow} 0 20 {today} 500 0 0"));
     store.settle(25 * HOUR, &lost, &[300]).await;
-    assert_eq!(stored(), format!("{tomorrow} 0 20 {today} 300 0"));
+    assert_eq!(stored(), format!("{tomorrow} 0 20 {today} 300 0 1"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

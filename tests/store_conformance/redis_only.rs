@@ -65,7 +65,7 @@ async fn flushed_scripts_come_back_without_a_failure_or_a_stampede() {
         for task in tasks {
             assert!(task.await.expect("no panic").expect("the store answers").admitted, "round {round}");
         }
-        assert_eq!(calls(&mut connection, "script|load") - loads, 5, "each script once");
+        assert_eq!(calls(&mut connection, "script|load") - loads, 9, "each script once");
     }
     assert_eq!(store.remaining(0, &per_minute(LimitName::Rpm, 300, 0)).await, 0, "one consumption each");
     let asked = store.ask(0, vec![dollars(DOLLAR, 500)]).await;
@@ -259,7 +259,7 @@ async fn a_late_settlement_is_kept_with_the_period_before() {
     store.settle(24 * HOUR, &late, &[300]).await;
     let budget: String = server.connection().hget("tg1:{c:c}:budgets", "spend_day").expect("a budget");
     let (today, tomorrow) = (late.decision.verdicts[0].booked, next.decision.verdicts[0].booked);
-    assert_eq!(budget, format!("{tomorrow} 0 20 {today} 300 0"));
+    assert_eq!(budget, format!("{tomorrow} 0 20 {today} 300 0 0"));
 }
 
 #[tokio::test]
@@ -392,9 +392,7 @@ async fn no_error_tells_the_password() {
         assert!(!text.contains("p%40ss") && !text.contains("p@ss"), "{text}");
         assert!(!text.is_empty());
     }
-    for urls in [&[][..], &["redis://a", "redis://b"]] {
-        assert!(matches!(RedisLedger::connect(urls, PATIENCE), Err(StoreError::Failed(_))));
-    }
+    assert!(matches!(RedisLedger::connect(&[], PATIENCE), Err(StoreError::Failed(_))), "no address at all");
 }
 
 #[tokio::test]

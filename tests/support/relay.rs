@@ -1,17 +1,29 @@
-//! A relay between a gateway and Redis that can answer in its place, for errors that a real server gives only in rare states.
+//! A relay between a gateway and Redis that can answer in its place, for errors that a real server gives only in rare states, and that
+//! can hold its answers back, as a slow server does.
 
 use parking_lot::Mutex;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::OwnedWriteHalf;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::{Receiver, channel};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 /// See the module. Dropping it closes the port and cuts every connection.
 pub struct Relay {
     address: SocketAddr,
-    error: Arc<Mutex<Option<&'static str>>>,
+    shared: Arc<Shared>,
     accepting: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct Shared {
+    error: Mutex<Option<&'static str>>,
+    delay: Mutex<Duration>,
 }
 
 impl Relay {
@@ -19,20 +31,25 @@ impl Relay {
     pub async fn to(port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");
-        let error: Arc<Mutex<Option<&'static str>>> = Arc::default();
-        let shared = error.clone();
+        let shared = Arc::<Shared>::default();
+        let own = shared.clone();
         let accepting = tokio::spawn(async move {
             let mut connections = tokio::task::JoinSet::new();
             while let Ok((client, _)) = listener.accept().await {
-                connections.spawn(serve(client, port, shared.clone()));
+                connections.spawn(serve(client, port, own.clone()));
             }
         });
-        Self { address, error, accepting }
+        Self { address, shared, accepting }
     }
 
     /// From now on every command is answered with this error; with `None` by the server.
     pub fn answer(&self, error: Option<&'static str>) {
-        *self.error.lock() = error;
+        *self.shared.error.lock() = error;
+    }
+
+    /// From now on every answer comes this much later. All are held back as long, so they keep their order and do not add up.
+    pub fn delay(&self, delay: Duration) {
+        *self.shared.delay.lock() = delay;
     }
 
     /// Where it listens.
@@ -47,29 +64,46 @@ impl Drop for Relay {
     }
 }
 
-async fn serve(mut client: TcpStream, port: u16, error: Arc<Mutex<Option<&'static str>>>) -> std::io::Result<()> {
+/// Answers of one connection that are held back at once; far more than a test asks for.
+const HELD: usize = 65_536;
+
+async fn serve(client: TcpStream, port: u16, shared: Arc<Shared>) -> std::io::Result<()> {
     let mut server = TcpStream::connect(("127.0.0.1", port)).await?;
+    let (mut client, back) = client.into_split();
+    let (answers, held) = channel(HELD);
+    let answer = |bytes: &[u8]| answers.try_send((Instant::now() + *shared.delay.lock(), bytes.to_vec())).is_ok();
+    let mut answering = pin!(hand_over(back, held));
     let (mut asked, mut bytes, mut replies) = (Vec::new(), [0; 16_384], [0; 16_384]);
     loop {
         tokio::select! {
+            done = &mut answering => return done,
             read = client.read(&mut bytes) => match read? {
                 0 => return Ok(()),
                 n => asked.extend_from_slice(&bytes[..n]),
             },
             read = server.read(&mut replies) => match read? {
                 0 => return Ok(()),
-                n => client.write_all(&replies[..n]).await?,
+                n => assert!(answer(&replies[..n]), "the other end is kept, and there is room"),
             },
         }
         while let Some(length) = command(&asked) {
             let command: Vec<u8> = asked.drain(..length).collect();
-            let error = *error.lock();
+            let error = *shared.error.lock();
             match error {
-                Some(error) => client.write_all(format!("-{error}\r\n").as_bytes()).await?,
+                Some(error) => assert!(answer(format!("-{error}\r\n").as_bytes()), "the other end is kept, and there is room"),
                 None => server.write_all(&command).await?,
             }
         }
     }
+}
+
+/// Writes each answer when its time has come.
+async fn hand_over(mut back: OwnedWriteHalf, mut held: Receiver<(Instant, Vec<u8>)>) -> std::io::Result<()> {
+    while let Some((due, bytes)) = held.recv().await {
+        tokio::time::sleep_until(due).await;
+        back.write_all(&bytes).await?;
+    }
+    Ok(())
 }
 
 /// The length of the first whole command: an array of bulk strings.

@@ -5,6 +5,7 @@ use crate::kit::{ADMIN, FAILS, FINE, World, by, new, of};
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::time::Duration;
 use tollgate::config::hash_key;
 use tollgate::triage::NewTicket;
 
@@ -62,10 +63,11 @@ async fn only_the_customer_and_the_app_of_a_ticket_see_it() {
 
 #[tokio::test]
 async fn looking_costs_no_message_and_what_did_not_change_is_not_sent_again() {
-    let plan = "[plans.once]\nmessages = { rate = \"1/h\", burst = 1 }\non_spend = []\non_provider = []\n[customers.one]\nplan = \"once\"";
+    let plan = "[plans.once]\nmessages = { rate = \"1/h\", burst = 1 }\nspend = { day = 1.0 }\non_spend = []\non_provider = []\n[customers.one]\nplan = \"once\"";
     let world = World::new(plan).await;
     let ahead = world.hand_off(new("t")).await;
     let id = world.hand_off(of("one", "c")).await;
+    world.clock.pass(Duration::from_secs(2)); // the order of the queue is known as of so long ago
     let mine = [("authorization", "Bearer sk-test"), ("x-customer-id", "one")];
     let (status, headers, body) = ask(&world, &id, &mine).await;
     let right = json!({

@@ -129,3 +129,36 @@ async fn what_strangers_wrote_is_data() {
     }
     world.assert_books(&["<script>"]).await;
 }
+
+#[tokio::test]
+async fn a_chat_that_no_model_may_answer_becomes_a_ticket_and_the_answer_comes_back() {
+    let plan = "[triage]\nconversation = true\n[plans.person]\nspend = { day = 0.000_001 }\non_spend = [\"handoff\"]\non_provider = []\n\
+                [customers.one]\nplan = \"person\"";
+    let world = World::new(plan).await;
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        let reply = world.bed().chat("one", "m-big", "").header("x-conversation-id", "order-17").send().await.expect("an answer");
+        assert_eq!(reply.status(), 200);
+        let header = |name: &str| reply.headers()[name].to_str().expect("ASCII").to_owned();
+        assert_eq!(header("x-tollgate-ticket-url"), format!("/v1/triage/{}", header("x-tollgate-ticket")));
+        ids.push(header("x-tollgate-ticket"));
+        reply.bytes().await.expect("a whole body");
+    }
+    assert_eq!(ids[0], ids[1], "one conversation, one ticket");
+    world.written().await;
+    let (_, ticket) = world.look(0, &format!("/admin/triage/{}", ids[0])).await;
+    assert_eq!(
+        (&ticket["customer"], &ticket["conversation"], &ticket["requests"]),
+        (&json!("one"), &json!("order-17"), &json!(2))
+    );
+    assert_eq!(
+        (&ticket["cause"], &ticket["model"], &ticket["plan"]),
+        (&json!("spend_cap_exceeded"), &json!("m-big"), &json!("person"))
+    );
+    assert_eq!(ticket["text"], json!({ "text": "user: hi", "truncated": false }));
+    assert!(!ticket.to_string().contains("sk-test"), "nothing of the caller's credential");
+    let answer = json!({ "agent": "ann", "text": "It left." });
+    assert_eq!(world.act(0, &format!("/admin/triage/{}/answer", ids[0]), answer).await.0, 200);
+    assert_eq!(world.poll("one", &ids[0]).await.1["answer"]["text"], "It left.");
+    world.assert_books(&["one"]).await;
+}

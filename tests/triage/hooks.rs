@@ -103,7 +103,7 @@ async fn opened_and_answered_tickets_are_told_with_a_signature() {
 #[tokio::test]
 async fn a_redirect_is_not_followed_and_a_refusal_not_repeated() {
     let mut secret = tempfile::NamedTempFile::new().expect("a file");
-    writeln!(secret, "a plain secret of enough length").expect("written");
+    writeln!(secret, "a-plain-secret-of-enough-length").expect("written");
     for path in ["/moved", "/gone"] {
         let (address, posts, serving) = receiver().await;
         let world = World::of(1, &config(address, path, &secret)).await;

@@ -6,9 +6,10 @@ mod fallbacks;
 mod levels;
 mod limits;
 mod models;
-mod overlay;
-mod plans;
+pub(super) mod overlay;
+pub(super) mod plans;
 mod pools;
+mod redis;
 mod repeats;
 mod server;
 mod upstreams;
@@ -88,6 +89,15 @@ fn compile_text(text: &str, name: &str, source: Source, env: &Env) -> Result<(Po
     }
 }
 
+/// A configuration that is a table of another file, such as a scenario of the lab: without an environment; of what is found only the
+/// problems count.
+pub(crate) fn embedded(node: &node::Node, place: &Place, findings: &mut Findings) -> Option<Policy> {
+    let mut compiler = Compiler { env: &Env::default(), findings: Findings::default() };
+    let policy = File::read(node, place, &mut compiler.findings).and_then(|file| compile(&mut compiler, &file));
+    findings.problems.append(&mut compiler.findings.problems);
+    policy
+}
+
 /// The shipped plans and upstreams.
 fn shipped() -> File {
     let mut findings = Findings::default();
@@ -129,6 +139,7 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
     let admin = desk::admin(c, file, server.listen);
     let identity = identity?;
     let customers = plans.customers(file, &identity.default_plan, identity.allow_emails, &mut c.findings);
+    let book = Arc::new(plans.book(file, &identity.default_plan.name, identity.allow_emails));
     Some(Policy {
         server,
         auth,
@@ -139,6 +150,7 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
         pools,
         models,
         prices,
+        book,
         plans: plans.ready,
         customers,
         gateway,
@@ -152,11 +164,17 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
         levels: levels::levels(c, file),
         handoff: handoff(c, file),
         triage: desk::triage(c, file),
-        records: Records::default(),
+        records: records(file),
         repeats,
         admin,
         concurrency,
     })
+}
+
+/// `[records]`
+fn records(file: &File) -> Records {
+    let keep = file.records.as_ref().and_then(|records| records.keep);
+    keep.map_or_else(Records::default, |keep| Records { keep: keep.0 })
 }
 
 /// `[classes.*]`

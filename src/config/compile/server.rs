@@ -40,12 +40,15 @@ pub fn server(c: &mut Compiler<'_>, file: &File) -> (Server, Place) {
 pub fn store(c: &mut Compiler<'_>, file: &File) -> StoreKind {
     let empty = file::Store::empty(file.place.clone());
     let written = file.store.as_ref().unwrap_or(&empty);
-    let file::Store { place, kind, path, urls, deadline, lease, lost_hold, outage, journal, journal_max } = written;
+    let file::Store { place: _, kind, path, urls, cluster, sentinel, deadline, lease, lost_hold, outage, journal, journal_max } =
+        written;
     let lost_hold = lost_hold.as_ref().map_or_else(LostHold::default, |at| at.value);
     let kind = kind.as_ref().map_or(choice::Store::Embedded, |at| at.value);
     if kind == choice::Store::Embedded {
         let unused = [
             urls.as_ref().map(|at| &at.place),
+            cluster.as_ref().map(|at| &at.place),
+            sentinel.as_ref().map(|at| &at.place),
             deadline.as_ref().map(|at| &at.place),
             lease.as_ref().map(|at| &at.place),
             outage.as_ref().map(|at| &at.place),
@@ -61,22 +64,13 @@ pub fn store(c: &mut Compiler<'_>, file: &File) -> StoreKind {
     if let Some(path) = path {
         c.findings.warn(&path.place, "has no effect with Redis", "leave it out");
     }
-    let written = urls.as_ref().map(|at| at.value.as_slice()).unwrap_or_default();
-    if written.is_empty() {
-        c.findings.missing(place, "urls", "write urls = [\"redis://127.0.0.1:6379\"]");
-    }
-    if let (Some(at), [_, _, ..]) = (urls, written) {
-        // `serve` would fail on it, so `check` must not call it sound.
-        let reason = format!("names {} servers, and a Redis Cluster is not supported yet", written.len());
-        c.findings.problem(&at.place, reason, "name one server");
-    }
     let bounds = Duration::from_secs(1)..=Duration::from_secs(3_600);
     if let Some(at) = lease.as_ref().filter(|at| !bounds.contains(&at.value.0)) {
         let advice = "2m is usual: gateways renew three times in it, and after it a dead gateway's holds are booked";
         c.findings.problem(&at.place, "is not between 1s and 1h", advice);
     }
     StoreKind::Redis {
-        urls: written.iter().filter_map(|url| url.fetch(c.env, &mut c.findings)).collect(),
+        servers: super::redis::servers(c, written),
         deadline: deadline.as_ref().map_or(Duration::from_millis(50), |at| at.value.0),
         lease: lease.as_ref().map_or(StoreKind::LEASE, |at| at.value.0),
         lost_hold,

@@ -18,7 +18,7 @@ use super::policy::LostHold;
 use super::problem::{Findings, Place};
 use super::read::{At, Named, Read, table};
 use super::secret::StoreUrl;
-use super::value::{Fraction, Size, Timeout, Wait};
+use super::value::{Fraction, KeepOrNot, Size, Timeout, Wait};
 use std::net::SocketAddr;
 
 table! {
@@ -66,8 +66,16 @@ table! {
         repeats: Repeats,
         /// `[triage]`
         triage: Triage,
+        /// `[records]`
+        records: Records,
         /// `[admin]`
         admin: Admin,
+    }
+
+    /// `[records]`
+    Records {
+        /// How long requests can be looked up.
+        keep: KeepOrNot,
     }
 
     /// `[server]`
@@ -94,8 +102,12 @@ table! {
         kind: At<choice::Store>,
         /// Directory of the embedded store.
         path: At<String>,
-        /// Addresses of Redis.
+        /// Addresses of Redis: one server, or nodes of a cluster.
         urls: At<Vec<At<StoreUrl>>>,
+        /// Whether they are a cluster's.
+        cluster: At<bool>,
+        /// Sentinels instead of addresses.
+        sentinel: At<Sentinel>,
         /// Deadline of one call to Redis.
         deadline: At<Timeout>,
         /// How long a hold in Redis stands that is not renewed.
@@ -108,6 +120,16 @@ table! {
         journal: At<String>,
         /// Most bytes there.
         journal_max: At<Size>,
+    }
+
+    /// `[store] sentinel`
+    Sentinel {
+        /// The name of the master.
+        master: At<String>,
+        /// Addresses of the sentinels.
+        urls: At<Vec<At<StoreUrl>>>,
+        /// How to log in at the master.
+        login: At<StoreUrl>,
     }
 
     /// `[store] outage`

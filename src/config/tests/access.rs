@@ -1,7 +1,7 @@
 //! Who may call, where secrets come from, and what the environment may set.
 
 use super::super::hash_key;
-use super::super::policy::{App, Auth, ForwardId, LimitKind, LostHold, Outage, StoreKind};
+use super::super::policy::{App, Auth, ForwardId, LimitKind, LostHold, Outage, RedisServers, StoreKind};
 use super::{MINUTE, bucket, policy, problems, sound};
 use crate::domain::{NanoUsd, Priority};
 use crate::limit::{Bucket, LimitName, Measure};
@@ -88,11 +88,6 @@ fn secrets_come_from_outside_and_never_show() {
             &[][..],
             "f:4: store.lease: is not between 1s and 1h",
         ),
-        (
-            "[store]\nkind = \"redis\"\nurls = [\"redis://a:1\", \"redis://b:1\"]".to_owned(),
-            &[][..],
-            "f:3: store.urls: names 2 servers, and a Redis Cluster is not supported yet; name one server",
-        ),
     ] {
         let vars: Vec<_> = vars.iter().copied().chain([("OPENAI_API_KEY", "sk")]).collect();
         let found = problems(&text, &vars);
@@ -106,10 +101,12 @@ fn secrets_come_from_outside_and_never_show() {
     assert!(!format!("{policy:?}").contains("sk-from-a-file"));
     let redis = "[store]\nkind = \"redis\"\nurls = [{ env = \"R\" }]";
     let (policy, _) = sound(redis, &[("R", "redis://:p%40ss@h:6379/1")]);
-    assert!(matches!(&policy.store, StoreKind::Redis { urls, .. } if urls[0].expose() == "redis://:p%40ss@h:6379/1"));
+    let StoreKind::Redis { servers: RedisServers::One(url), .. } = &policy.store else { panic!("{:?}", policy.store) };
+    assert_eq!(url.expose(), "redis://:p%40ss@h:6379/1");
     assert!(!format!("{policy:?}").contains("p%40ss"));
     assert_eq!(policy.store.lease(), Duration::from_secs(120));
     assert!(matches!(policy.store, StoreKind::Redis { lost_hold: LostHold::Charge, .. }));
+    servers_of_redis();
     let (policy, _) = sound(&format!("{redis}\nlease = \"30s\"\nlost_hold = \"release\""), &[("R", "redis://h")]);
     assert_eq!(policy.store.lease(), Duration::from_secs(30));
     assert!(matches!(policy.store, StoreKind::Redis { lost_hold: LostHold::Release, .. }));
@@ -172,5 +169,60 @@ fn variables_override_the_file() {
     ] {
         let found = problems(text, &[(name, "1")]);
         assert!(found[0].starts_with(right), "{name}: {found:?}");
+    }
+}
+
+/// One server, a cluster, sentinels: what is meant, and what cannot be.
+fn servers_of_redis() {
+    let servers = |more: &str, vars: &[(&str, &str)]| {
+        let (policy, _) = sound(&format!("[store]\nkind = \"redis\"\n{more}"), vars);
+        let StoreKind::Redis { servers, .. } = policy.store else { panic!("redis") };
+        servers
+    };
+    let nodes = |servers: RedisServers| match servers {
+        RedisServers::Cluster(urls) => urls.iter().map(|url| url.expose().to_owned()).collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(nodes(servers("urls = [\"redis://a:1\", \"redis://b:1\"]", &[])), ["redis://a:1", "redis://b:1"]);
+    assert_eq!(nodes(servers("urls = [\"redis://a:1\"]\ncluster = true", &[])), ["redis://a:1"]);
+    assert!(matches!(servers("urls = [\"redis://a:1\"]\ncluster = false", &[]), RedisServers::One(_)));
+    let sentinel = "sentinel = { master = \" mymaster\", urls = [\"redis://a:1\"], login = { env = \"R\" } }";
+    match servers(sentinel, &[("R", "rediss://u:p@any/2")]) {
+        RedisServers::Sentinel { master, sentinels, login } => {
+            let urls = (sentinels[0].expose(), login.as_ref().map(|login| login.expose()));
+            assert_eq!((master.as_str(), sentinels.len(), urls), ("mymaster", 1, ("redis://a:1", Some("rediss://u:p@any/2"))));
+        }
+        other => panic!("{other:?}"),
+    }
+    for (more, right) in [
+        (
+            "urls = [\"redis://a:1\", \"redis://b:1\"]\ncluster = false",
+            "f:3: store.urls: names 2 servers, and `cluster` is false; name one server, or nodes of one cluster, or the sentinels in `sentinel`",
+        ),
+        ("urls = []", "f:1: store: `urls` is missing"),
+        (
+            "urls = [\"redis://a:1\", \"redis://b:1/3\"]",
+            "f:3: store.urls[1]: names a database, and a cluster has only number 0; leave it out of the address",
+        ),
+        (
+            "urls = [\"redis://a:1\", \"rediss://b:1\"]",
+            "f:3: store.urls: names nodes of a cluster that differ in TLS, user or password; log in at all of them in the same way",
+        ),
+        (
+            "urls = [\"redis://a:1\"]\nsentinel = { master = \"m\", urls = [\"redis://a:1\"] }",
+            "f:3: store.urls: does not go with `sentinel`; leave it out: the sentinels say which server is the master",
+        ),
+        (
+            "cluster = true\nsentinel = { master = \"m\", urls = [\"redis://a:1\"] }",
+            "f:3: store.cluster: does not go with `sentinel`; leave it out: the sentinels say which server is the master",
+        ),
+        ("sentinel = { urls = [\"redis://a:1\"] }", "f:3: store.sentinel: `master` is missing"),
+        ("sentinel = { master = \" \", urls = [\"redis://a:1\"] }", "f:3: store.sentinel.master: is empty"),
+        ("sentinel = { master = \"m\" }", "f:3: store.sentinel: `urls` is missing"),
+        ("sentinel = { master = \"m\", urls = [\"x\"] }", "f:3: store.sentinel.urls[0]: is not the address"),
+    ] {
+        let found = problems(&format!("[store]\nkind = \"redis\"\n{more}"), &[]);
+        assert_eq!(found.len(), 1, "{more}: {found:#?}");
+        assert!(found[0].starts_with(right), "{more}\n  found {}\n  right {right}", found[0]);
     }
 }

@@ -2,7 +2,6 @@
 
 use super::runner::Worker;
 use crate::config::policy::Auth;
-use crate::domain::RequestId;
 use crate::repeats::job::{Job, Request};
 use crate::repeats::jobs::Found;
 use crate::repeats::kept::{Kept, What};
@@ -75,7 +74,7 @@ pub async fn refused(worker: &Worker, found: &Found, why: Rejection) -> Attempte
 }
 
 fn record(worker: &Worker, found: &Found, api: Api) -> Arc<Record> {
-    let record = Arc::new(Record::new(RequestId::new(fastrand::u128(..)), api, worker.gateway.metrics.clone()));
+    let record = Arc::new(worker.gateway.record(api));
     record.note(|facts| facts.job = Some(found.id.as_str().into()));
     record
 }

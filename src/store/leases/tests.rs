@@ -116,3 +116,28 @@ async fn after_an_outage_nothing_is_swept_before_the_others_could_renew() {
     let first = swept.iter().find(|(_, answered)| *answered).expect("it goes on");
     assert!((745..=753).contains(&first.0), "back after 700 s: {swept:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_used_is_asked_for_by_renewals_and_told_once_a_request_has_run_for_a_lease() {
+    let running = Arc::<Running>::default();
+    let customer = ScopeKey { scope: Scope::Customer, owner: "c".into() };
+    let held = running.hold(ReservationId::new(1), &customer);
+    let metered = held.metered();
+    let renewed = || running.renewals(LEASE)[0].metered;
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!((renewed(), metered.is_wanted()), (0, false), "too young: nobody counts anything");
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!((renewed(), metered.is_wanted()), (0, true), "wanted from now on");
+    metered.tell(NanoUsd::new(700));
+    assert!(!metered.is_wanted(), "once for each renewal");
+    assert_eq!((renewed(), metered.is_wanted()), (700, true));
+    assert_eq!(renewed(), 700, "a stream that stands still has used no more");
+    metered.tell(NanoUsd::new(650));
+    assert_eq!(renewed(), 700, "never less");
+    let other = running.hold(ReservationId::new(2), &customer);
+    drop(held);
+    sleep(LEASE).await;
+    assert_eq!(renewed(), 0, "each reservation has its own");
+    drop(other);
+    assert!(running.renewals(LEASE).is_empty());
+}

@@ -32,10 +32,10 @@ mod fixture;
 #[cfg(test)]
 mod tests;
 
-use super::{Balance, Ledger, Renewal, StoreError};
+use super::{Asked, Balance, Known, Ledger, Renewal, StoreError};
 use crate::config::policy::Outage;
-use crate::domain::{Clock, ReservationId, Timestamp};
-use crate::limit::{Admission, Decision, ScopeKey, Settlement};
+use crate::domain::{Clock, Timestamp};
+use crate::limit::{Admission, Decision, Line, ScopeKey, Settlement};
 use breaker::{Breaker, Fault};
 use burst::Burst;
 use futures_util::FutureExt;
@@ -45,6 +45,7 @@ use memory::Memory;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 use taken::{Orphans, TakenAlone};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -62,14 +63,20 @@ pub trait Remote: Ledger {
     /// [`StoreError`] when the store does not take it.
     fn beat(&self, gateway: u128, patience: u64) -> BoxFuture<'_, Result<usize, StoreError>>;
 
-    /// Whether the hold of a reservation is still known, or that it was booked for lost.
+    /// Those lines of a settlement whose holds are still known, or that they were booked for lost: what may be settled whatever ends
+    /// the store has forgotten. All or none, unless the store keeps its books in parts.
     ///
     /// # Errors
     /// [`StoreError`] when the store could not be asked.
-    fn knows_hold<'a>(&'a self, customer: &'a ScopeKey, reservation: ReservationId) -> BoxFuture<'a, Result<bool, StoreError>>;
+    fn known_lines<'a>(&'a self, settlement: &'a Settlement) -> BoxFuture<'a, Result<Vec<Line>, StoreError>>;
 
     /// Budgets so far of which the store had lost what was spent, and that were repaired.
     fn repaired(&self) -> u64 {
+        0
+    }
+
+    /// Calls so far that it answered late. They count as answered: slow is not away.
+    fn late(&self) -> u64 {
         0
     }
 
@@ -104,6 +111,8 @@ pub struct Status {
     pub gateways: usize,
     /// Budgets of which the store had lost what was spent, and that were repaired.
     pub repaired: u64,
+    /// Calls that the store answered late.
+    pub late: u64,
     /// Whether the store is known to throw books away when its memory is full.
     pub evicts: bool,
 }
@@ -195,7 +204,39 @@ impl Drop for Guarded {
 
 impl Ledger for Guarded {
     fn admit<'a>(&'a self, admission: &'a Admission, now: Option<Timestamp>) -> BoxFuture<'a, Result<Decision, StoreError>> {
-        self.guard.admit(admission, now).boxed()
+        async move {
+            match self.guard.admit(admission, None, now).await? {
+                Asked::Decided(decision) => Ok(decision),
+                Asked::Stale(_) => Err(StoreError::Failed("nothing was said to be known".into())),
+            }
+        }
+        .boxed()
+    }
+
+    fn admit_known<'a>(
+        &'a self,
+        admission: &'a Admission,
+        known: &'a Known,
+        now: Option<Timestamp>,
+    ) -> BoxFuture<'a, Result<Asked, StoreError>> {
+        self.guard.admit(admission, Some(known), now).boxed()
+    }
+
+    fn tells(&self) -> bool {
+        self.guard.remote.tells()
+    }
+
+    fn tell<'a>(
+        &'a self,
+        customer: Option<&'a ScopeKey>,
+        number: u64,
+        keep: Option<Duration>,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        async move {
+            self.guard.ask()?;
+            self.guard.heard(self.guard.remote.tell(customer, number, keep).await)
+        }
+        .boxed()
     }
 
     fn settle<'a>(&'a self, batch: &'a [Settlement], now: Option<Timestamp>) -> BoxFuture<'a, Result<(), StoreError>> {
@@ -243,6 +284,10 @@ impl Ledger for Guarded {
         .boxed()
     }
 
+    fn provisional(&self) -> Option<Duration> {
+        self.guard.remote.provisional()
+    }
+
     fn standing(&self) -> Option<Status> {
         Some(self.status())
     }
@@ -251,21 +296,28 @@ impl Ledger for Guarded {
 // === impl Guard ===
 
 impl Guard {
-    async fn admit(&self, admission: &Admission, now: Option<Timestamp>) -> Result<Decision, StoreError> {
+    async fn admit(&self, admission: &Admission, known: Option<&Known>, now: Option<Timestamp>) -> Result<Asked, StoreError> {
         if self.breaker.is_open() {
-            return self.alone(admission, now, false);
+            return self.alone(admission, now, false).map(Asked::Decided);
         }
         // A caller that leaves before the store has answered may leave a hold behind.
         let abandoned = self.orphans.unless_heard(admission, &*self.clock, &self.trouble);
-        let result = self.remote.admit(admission, now).await;
+        let result = match known {
+            Some(known) => self.remote.admit_known(admission, known, now).await,
+            None => self.remote.admit(admission, now).await.map(Asked::Decided),
+        };
         abandoned.heard();
         let Err(error) = &result else {
             self.breaker.succeeded();
-            return result.inspect(|decision| self.memory.saw(admission, decision));
+            return result.inspect(|asked| {
+                if let Asked::Decided(decision) = asked {
+                    self.memory.saw(admission, decision);
+                }
+            });
         };
         match self.failed(error) {
             Fault::Request => result,
-            fault => self.alone(admission, now, fault == Fault::Silent),
+            fault => self.alone(admission, now, fault == Fault::Silent).map(Asked::Decided),
         }
     }
 
@@ -414,6 +466,7 @@ impl Guard {
             stale: count(&self.counts.stale),
             gateways: self.gateways.load(Ordering::Relaxed),
             repaired: self.remote.repaired(),
+            late: self.remote.late(),
             evicts: self.remote.may_evict() == Some(true),
         }
     }

@@ -97,8 +97,12 @@ impl Remote for Moody {
         self.answer(async { Ok(1) }).boxed()
     }
 
-    fn knows_hold<'a>(&'a self, customer: &'a ScopeKey, _: ReservationId) -> BoxFuture<'a, Result<bool, StoreError>> {
-        self.answer(async move { Ok(self.books.read(customer).await?.iter().any(|balance| balance.held > 0)) }).boxed()
+    fn known_lines<'a>(&'a self, settlement: &'a Settlement) -> BoxFuture<'a, Result<Vec<Line>, StoreError>> {
+        self.answer(async move {
+            let held = self.books.read(&settlement.customer).await?.iter().any(|balance| balance.held > 0);
+            Ok(if held { settlement.lines.clone() } else { Vec::new() })
+        })
+        .boxed()
     }
 }
 
@@ -387,7 +391,7 @@ async fn a_request_keeps_what_it_has_while_the_store_is_away() {
     while scene.guarded.status().away {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    scene.guarded.settle(&[old.clone()], None).await.expect("it answers");
+    scene.guarded.settle(std::slice::from_ref(&old), None).await.expect("it answers");
     while scene.books().await.1 > 0 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

@@ -118,19 +118,24 @@ impl Guard {
     async fn without_stale(&self, waiting: Vec<Waiting>) -> Result<Vec<Settlement>, StoreError> {
         let now = self.clock.now();
         let mut batch = Vec::with_capacity(waiting.len());
-        for Waiting { settlement, tried, .. } in waiting {
-            let Settlement { customer, reservation, lines } = &settlement;
-            let old = tried.is_some_and(|tried| now.since(tried) >= REMEMBERED);
-            if old && !self.heard(self.remote.knows_hold(customer, *reservation).await)? {
-                tracing::error!(
-                    %reservation,
-                    customer = %customer.owner,
-                    ?lines,
-                    "a settlement is too old to be repeated and its hold is gone; it is not booked (again)"
-                );
-                self.counts.stale.fetch_add(1, Ordering::Relaxed);
-                self.journal.done([*reservation])?;
-                continue;
+        for Waiting { mut settlement, tried, .. } in waiting {
+            if tried.is_some_and(|tried| now.since(tried) >= REMEMBERED) {
+                let known = self.heard(self.remote.known_lines(&settlement).await)?;
+                let unknown: Vec<_> = settlement.lines.iter().filter(|line| !known.contains(line)).collect();
+                if known.is_empty() || !unknown.is_empty() {
+                    tracing::error!(
+                        reservation = %settlement.reservation,
+                        customer = %settlement.customer.owner,
+                        lines = ?unknown,
+                        "a settlement is too old to be repeated and its hold is gone; it is not booked (again)"
+                    );
+                    self.counts.stale.fetch_add(1, Ordering::Relaxed);
+                }
+                if known.is_empty() {
+                    self.journal.done([settlement.reservation])?;
+                    continue;
+                }
+                settlement.lines = known;
             }
             batch.push(settlement);
         }

@@ -5,57 +5,138 @@
 
 use super::floor::{Floor, Floors};
 use super::keys::{Key, KeySet, Shelf};
+use super::slots::Group;
 use crate::config::policy::LostHold;
 use crate::domain::{ReservationId, Timestamp};
 use crate::limit::bucket::MAX_EXACT;
-use crate::limit::{Admission, Claim, LimitName, Measure, Rule, ScopeKey, Settlement};
-use crate::store::Renewal;
+use crate::limit::{Admission, Claim, Elastic, LimitName, Line, Measure, Rule, ScopeKey, Settlement};
+use crate::store::{Known, Renewal};
 use redis::Cmd;
+use std::time::Duration;
 
 /// The latest boundary of a period that still is an exact number of microseconds, in seconds (the year 2255).
 const MAX_SECOND: u64 = 9_000_000_000;
 
-/// `EVALSHA` of `admit.lua`.
-pub(super) fn admit(sha: &str, admission: &Admission, floors: &Floors, now: Option<Timestamp>) -> Cmd {
-    let Admission { customer, claims, .. } = admission;
-    let fixed = [Shelf::Holds, Shelf::Leases].map(|shelf| Key { scope: customer, shelf });
-    let keys = KeySet::new(&fixed, claims.iter().map(limit_of));
-    let mut call = Call::begin(sha, &keys, 9 + 15 * claims.len());
+/// What becomes of claims that pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// They are taken.
+    Take,
+    /// They are taken for now: unless the hold is confirmed it is given back when its lease is over.
+    Provisional,
+    /// Another group refused the request: nothing is taken but the message, and the answer says how it stands here.
+    Refused,
+}
+
+/// One call of `admit.lua`: what an admission asks of one group of books.
+#[derive(Clone, Copy)]
+pub(super) struct Ask<'a> {
+    /// The whole admission.
+    pub(super) admission: &'a Admission,
+    /// Which of its claims.
+    pub(super) group: Group,
+    /// What becomes of them.
+    pub(super) mode: Mode,
+    /// Microseconds until the hold is taken for lost.
+    pub(super) lease: u64,
+    /// Microseconds for which the request waits for limits of another group.
+    pub(super) waits: u64,
+    /// The output cap that another group granted, where it is smaller than the one wanted.
+    pub(super) granted: Option<u64>,
+}
+
+impl<'a> Ask<'a> {
+    /// Takes everything an admission asks of this group.
+    pub(super) const fn all(admission: &'a Admission, group: Group) -> Self {
+        Self { admission, group, mode: Mode::Take, lease: admission.lease, waits: 0, granted: None }
+    }
+
+    /// Its claims, in the order of the admission.
+    pub(super) fn claims(&self) -> impl Iterator<Item = &'a Claim> + Clone + use<'a> {
+        let group = self.group;
+        self.admission.claims.iter().filter(move |claim| group.keeps(claim.scope.scope))
+    }
+
+    /// `EVALSHA` of `admit.lua`.
+    pub(super) fn command(&self, sha: &str, floors: &Floors, now: Option<Timestamp>) -> Cmd {
+        let keys = KeySet::new(self.group, &self.admission.customer, &[Shelf::Holds, Shelf::Leases], self.claims().map(limit_of));
+        let mut call = Call::begin(sha, &keys, 11 + 15 * self.admission.claims.len());
+        call.now(now);
+        call.admission(&keys, self, floors);
+        call.0
+    }
+
+    /// `EVALSHA` of `admit.lua` behind `known.lua`, on one server.
+    pub(super) fn command_known(&self, sha: &str, known: &Known, floors: &Floors, now: Option<Timestamp>) -> Cmd {
+        let customer = &self.admission.customer;
+        let last = known_keys(customer, self.group);
+        let keys = KeySet::new(self.group, customer, &[Shelf::Holds, Shelf::Leases], self.claims().map(limit_of)).with(&last);
+        let mut call = Call::begin(sha, &keys, 13 + 15 * self.admission.claims.len());
+        call.now(now);
+        call.admission(&keys, self, floors);
+        call.number(known.customer);
+        call.number(known.plans);
+        call.0
+    }
+}
+
+/// Where the numbers stand that must be known: of the customer's overrides, of the plans.
+pub(super) const fn known_keys(customer: &ScopeKey, group: Group) -> [Key<'_>; 2] {
+    [Key { scope: customer, shelf: Shelf::Said, group }, Key { scope: customer, shelf: Shelf::Plans, group }]
+}
+
+/// `EVALSHA` of `replace.lua`: takes what is asked in the place of the lines that lie in the same group.
+pub(super) fn replace(sha: &str, old: &Settlement, ask: &Ask<'_>, floors: &Floors, now: Option<Timestamp>) -> Cmd {
+    const FIXED: [Shelf; 5] = [Shelf::Holds, Shelf::EvenEnds, Shelf::OddEnds, Shelf::Lost, Shelf::Leases];
+    let limits = lines_in(ask.group, old).map(|line| &line.claim).chain(ask.claims()).map(limit_of);
+    let keys = KeySet::new(ask.group, &old.customer, &FIXED, limits);
+    let mut call = Call::begin(sha, &keys, 13 + 15 * (old.lines.len() + ask.admission.claims.len()));
     call.now(now);
-    call.admission(&keys, admission, floors);
+    call.end(&keys, ask.group, old, floors);
+    call.admission(&keys, ask, floors);
     call.0
 }
 
-/// `EVALSHA` of `replace.lua`.
-pub(super) fn replace(sha: &str, old: &Settlement, admission: &Admission, floors: &Floors, now: Option<Timestamp>) -> Cmd {
-    let Settlement { customer, lines, .. } = old;
-    let fixed = [Shelf::Holds, Shelf::EvenEnds, Shelf::OddEnds, Shelf::Lost, Shelf::Leases];
-    let fixed = fixed.map(|shelf| Key { scope: customer, shelf });
-    let limits = lines.iter().map(|line| &line.claim).chain(&admission.claims).map(limit_of);
-    let keys = KeySet::new(&fixed, limits);
-    let mut call = Call::begin(sha, &keys, 11 + 15 * (lines.len() + admission.claims.len()));
+/// `SET` of what must be known of a customer, or of the plans.
+pub(super) fn tell(key: Key<'_>, number: u64, keep: Option<Duration>) -> Cmd {
+    let mut call = redis::cmd("SET");
+    call.arg(key).arg(number.min(MAX_EXACT));
+    if let Some(keep) = keep {
+        call.arg("EX").arg(keep.as_secs().clamp(1, MAX_SECOND));
+    }
+    call
+}
+
+/// `EVALSHA` of `settle.lua`, about the lines that lie in this group.
+pub(super) fn settle(sha: &str, group: Group, settlement: &Settlement, floors: &Floors, now: Option<Timestamp>) -> Cmd {
+    const FIXED: [Shelf; 4] = [Shelf::Holds, Shelf::EvenEnds, Shelf::OddEnds, Shelf::Lost];
+    correct(sha, group, &FIXED, settlement, floors, now)
+}
+
+/// `EVALSHA` of `lower.lua`: takes claims of this group back, down to what the lines give as used.
+pub(super) fn lower(sha: &str, group: Group, lines: &Settlement, floors: &Floors, now: Option<Timestamp>) -> Cmd {
+    correct(sha, group, &[Shelf::Holds], lines, floors, now)
+}
+
+fn correct(sha: &str, group: Group, fixed: &[Shelf], settlement: &Settlement, floors: &Floors, now: Option<Timestamp>) -> Cmd {
+    let limits = lines_in(group, settlement).map(|line| limit_of(&line.claim));
+    let keys = KeySet::new(group, &settlement.customer, fixed, limits);
+    let mut call = Call::begin(sha, &keys, 3 + 15 * settlement.lines.len());
     call.now(now);
-    call.end(&keys, old, floors);
-    call.admission(&keys, admission, floors);
+    call.end(&keys, group, settlement, floors);
     call.0
 }
 
-/// `EVALSHA` of `settle.lua`.
-pub(super) fn settle(sha: &str, settlement: &Settlement, floors: &Floors, now: Option<Timestamp>) -> Cmd {
-    let Settlement { customer, lines, .. } = settlement;
-    let fixed = [Shelf::Holds, Shelf::EvenEnds, Shelf::OddEnds, Shelf::Lost].map(|shelf| Key { scope: customer, shelf });
-    let keys = KeySet::new(&fixed, lines.iter().map(|line| limit_of(&line.claim)));
-    let mut call = Call::begin(sha, &keys, 3 + 15 * lines.len());
-    call.now(now);
-    call.end(&keys, settlement, floors);
-    call.0
+/// The lines of a settlement that lie in a group.
+pub(super) fn lines_in(group: Group, settlement: &Settlement) -> impl Iterator<Item = &Line> + Clone {
+    settlement.lines.iter().filter(move |line| group.keeps(line.claim.scope.scope))
 }
 
 /// `EVALSHA` of `renew.lua`.
-pub(super) fn renew(sha: &str, renewal: &Renewal, now: Option<Timestamp>) -> Cmd {
+pub(super) fn renew(sha: &str, group: Group, renewal: &Renewal, now: Option<Timestamp>) -> Cmd {
     let Renewal { reservation, customer, lease, metered } = renewal;
-    let fixed = [Shelf::Holds, Shelf::Leases].map(|shelf| Key { scope: customer, shelf });
-    let mut call = Call::begin(sha, &KeySet::new(&fixed, std::iter::empty()), 5);
+    let keys = KeySet::new(group, customer, &[Shelf::Holds, Shelf::Leases], std::iter::empty());
+    let mut call = Call::begin(sha, &keys, 5);
     call.now(now);
     call.id(*reservation);
     call.text(&customer.owner);
@@ -64,15 +145,42 @@ pub(super) fn renew(sha: &str, renewal: &Renewal, now: Option<Timestamp>) -> Cmd
     call.0
 }
 
-/// `EVALSHA` of `sweep.lua`.
-pub(super) fn sweep(sha: &str, customer: &ScopeKey, lost_hold: LostHold, most: u64, now: Option<Timestamp>) -> Cmd {
-    let fixed = [Shelf::Holds, Shelf::Leases, Shelf::Lost].map(|shelf| Key { scope: customer, shelf });
-    let mut call = Call::begin(sha, &KeySet::new(&fixed, std::iter::empty()), 4);
-    call.now(now);
-    call.text(&customer.owner);
-    call.flag(lost_hold == LostHold::Charge);
-    call.number(most);
-    call.0
+/// One call of `sweep.lua`.
+#[derive(Clone, Copy)]
+pub(super) struct Sweep<'a> {
+    /// Whose holds.
+    pub(super) customer: &'a ScopeKey,
+    /// Of which group.
+    pub(super) group: Group,
+    /// What becomes of them.
+    pub(super) lost_hold: LostHold,
+    /// How many of them at most.
+    pub(super) most: u64,
+    /// Further hashes that their records name; in a cluster only records whose hashes are declared are booked.
+    pub(super) named: &'a [String],
+}
+
+impl Sweep<'_> {
+    /// `EVALSHA` of `sweep.lua`.
+    pub(super) fn command(&self, sha: &str, now: Option<Timestamp>) -> Cmd {
+        let Self { customer, group, lost_hold, most, named } = *self;
+        let clustered = group != Group::Whole;
+        let own = [Shelf::Holds, Shelf::Leases, Shelf::Lost].map(|shelf| Key { scope: customer, shelf, group });
+        let mut keys: Vec<String> = own.iter().map(ToString::to_string).collect();
+        if group == Group::Customer {
+            keys.push(Key { scope: customer, shelf: Shelf::Budgets, group }.to_string());
+        }
+        let more: Vec<_> = named.iter().filter(|key| !keys.contains(key)).cloned().collect();
+        keys.extend(more);
+        let mut call = Call(redis::cmd("EVALSHA"));
+        call.0.arg(sha).arg(keys.len()).arg(keys);
+        call.now(now);
+        call.text(&customer.owner);
+        call.flag(lost_hold == LostHold::Charge);
+        call.number(most);
+        call.flag(clustered);
+        call.0
+    }
 }
 
 fn limit_of(claim: &Claim) -> (&ScopeKey, LimitName) {
@@ -100,16 +208,24 @@ impl Call {
     }
 
     /// An admission as `claims.lua` reads it.
-    fn admission(&mut self, keys: &KeySet<'_>, admission: &Admission, floors: &Floors) {
-        let Admission { reservation, customer, claims, elastic, lease } = admission;
-        self.id(*reservation);
-        self.text(&customer.owner);
-        self.number(*lease);
-        let (fixed, per_token, wanted, floor) = elastic.map_or((0, 0, 0, 0), |e| (e.fixed, e.per_token, e.wanted, e.floor));
-        for n in [fixed, per_token, wanted, floor, claims.len() as u64] {
+    fn admission(&mut self, keys: &KeySet<'_>, ask: &Ask<'_>, floors: &Floors) {
+        let Ask { admission, group: _, mode, lease, waits, granted } = *ask;
+        self.id(admission.reservation);
+        self.text(&admission.customer.owner);
+        self.number(lease);
+        self.text(match mode {
+            Mode::Take => "t",
+            Mode::Provisional => "p",
+            Mode::Refused => "r",
+        });
+        self.number(waits);
+        let elastic = |e: &Elastic| (e.fixed, e.per_token, granted.unwrap_or(e.wanted), e.floor);
+        let (fixed, per_token, wanted, floor) = admission.elastic.as_ref().map_or((0, 0, 0, 0), elastic);
+        let lowered = admission.cost_of(granted);
+        for n in [fixed, per_token, wanted, floor, ask.claims().count() as u64] {
             self.number(n);
         }
-        for claim in claims {
+        for claim in ask.claims() {
             let (scope, limit) = limit_of(claim);
             self.number(keys.index(scope, limit) as u64);
             self.text(limit.as_str());
@@ -119,7 +235,7 @@ impl Call {
                 Measure::Request | Measure::Tokens | Measure::Input | Measure::Output | Measure::Reserved => "-",
             });
             self.flag(claim.is_ceiling());
-            self.number(claim.amount);
+            self.number(lowered.filter(|_| claim.measure == Measure::Money).unwrap_or(claim.amount));
             self.number(match claim.rule {
                 Rule::Bucket { max_wait, .. } | Rule::Window { max_wait, .. } => max_wait,
                 Rule::Budget { .. } => 0,
@@ -129,10 +245,10 @@ impl Call {
     }
 
     /// The end of a reservation as `ends.lua` reads it.
-    fn end(&mut self, keys: &KeySet<'_>, settlement: &Settlement, floors: &Floors) {
+    fn end(&mut self, keys: &KeySet<'_>, group: Group, settlement: &Settlement, floors: &Floors) {
         self.id(settlement.reservation);
-        self.number(settlement.lines.len() as u64);
-        for line in &settlement.lines {
+        self.number(lines_in(group, settlement).count() as u64);
+        for line in lines_in(group, settlement) {
             let (scope, limit) = limit_of(&line.claim);
             self.number(keys.index(scope, limit) as u64);
             self.text(limit.as_str());
@@ -196,7 +312,7 @@ impl redis::ToRedisArgs for Hex {
 mod tests {
     use super::*;
     use crate::domain::{Boundaries, Period};
-    use crate::limit::{Bucket, Line, Scope};
+    use crate::limit::{Bucket, Scope};
 
     fn words(cmd: &Cmd) -> String {
         let word = |arg| match arg {
@@ -223,9 +339,9 @@ mod tests {
         let customer = claims[0].scope.clone();
         let admission = Admission { reservation: ReservationId::new(255), customer, claims, elastic: None, lease: 60 };
         assert_eq!(
-            words(&admit("SHA", &admission, &Floors::new(9), Some(Timestamp(9)))),
+            words(&Ask::all(&admission, Group::Whole).command("SHA", &Floors::new(9), Some(Timestamp(9)))),
             "EVALSHA SHA 4 tg1:{c:c}:holds tg1:{shared}:leases tg1:{c:c}:rates tg1:{c:c}:budgets \
-             9 000000000000000000000000000000ff c 60 0 0 0 0 2 3 rpm - 0 1 5 b 10 1 6000000 4 spend_day $ 0 7 0 m 9007199254740992 1 2 3 9000000000 0 0 0"
+             9 000000000000000000000000000000ff c 60 t 0 0 0 0 0 2 3 rpm - 0 1 5 b 10 1 6000000 4 spend_day $ 0 7 0 m 9007199254740992 1 2 3 9000000000 0 0 0"
         );
     }
 
@@ -235,7 +351,7 @@ mod tests {
         let customer = lines[0].claim.scope.clone();
         let settlement = Settlement { reservation: ReservationId::new(1), customer, lines };
         assert_eq!(
-            words(&settle("SHA", &settlement, &Floors::new(9), None)),
+            words(&settle("SHA", Group::Whole, &settlement, &Floors::new(9), None)),
             "EVALSHA SHA 6 tg1:{c:c}:holds tg1:{c:c}:ends0 tg1:{c:c}:ends1 tg1:{c:c}:lost tg1:{c:c}:rates tg1:{c:c}:budgets \
              0 00000000000000000000000000000001 2 5 rpm 1 4 2 1 b 10 1 6000000 6 spend_day 7 4 2 0 m 9007199254740992 1 2 3 9000000000 0 0 0"
         );
@@ -249,10 +365,10 @@ mod tests {
         let old = Settlement { reservation: ReservationId::new(1), customer: customer.clone(), lines };
         let admission = Admission { reservation: ReservationId::new(255), customer, claims, elastic: None, lease: 60 };
         assert_eq!(
-            words(&replace("SHA", &old, &admission, &Floors::new(9), Some(Timestamp(9)))),
+            words(&replace("SHA", &old, &Ask::all(&admission, Group::Whole), &Floors::new(9), Some(Timestamp(9)))),
             "EVALSHA SHA 7 tg1:{c:c}:holds tg1:{c:c}:ends0 tg1:{c:c}:ends1 tg1:{c:c}:lost tg1:{shared}:leases tg1:{c:c}:budgets \
              tg1:{c:c}:rates 9 00000000000000000000000000000001 1 6 spend_day 7 4 2 0 m 9007199254740992 1 2 3 9000000000 0 0 0 \
-             000000000000000000000000000000ff c 60 0 0 0 0 1 7 rpm - 0 1 5 b 10 1 6000000"
+             000000000000000000000000000000ff c 60 t 0 0 0 0 0 1 7 rpm - 0 1 5 b 10 1 6000000"
         );
     }
 
@@ -261,14 +377,50 @@ mod tests {
         let customer = ScopeKey { scope: Scope::Customer, owner: "c".into() };
         let renewal = Renewal { reservation: ReservationId::new(255), customer: customer.clone(), lease: 60, metered: 7 };
         assert_eq!(
-            words(&renew("SHA", &renewal, Some(Timestamp(9)))),
+            words(&renew("SHA", Group::Whole, &renewal, Some(Timestamp(9)))),
             "EVALSHA SHA 2 tg1:{c:c}:holds tg1:{shared}:leases 9 000000000000000000000000000000ff c 60 7"
         );
         for (lost_hold, word) in [(LostHold::Charge, 1), (LostHold::Release, 0)] {
             assert_eq!(
-                words(&sweep("SHA", &customer, lost_hold, 16, None)),
-                format!("EVALSHA SHA 3 tg1:{{c:c}}:holds tg1:{{shared}}:leases tg1:{{c:c}}:lost 0 c {word} 16")
+                words(&Sweep { customer: &customer, group: Group::Whole, lost_hold, most: 16, named: &[] }.command("SHA", None)),
+                format!("EVALSHA SHA 3 tg1:{{c:c}}:holds tg1:{{shared}}:leases tg1:{{c:c}}:lost 0 c {word} 16 0")
             );
         }
+    }
+
+    #[test]
+    fn in_a_cluster_a_call_is_about_one_group_only() {
+        let mut claims = claims();
+        let customer = claims[0].scope.clone();
+        let app = ScopeKey { scope: Scope::App, owner: "shop".into() };
+        claims.push(Claim { scope: app, ..claims[1].clone() });
+        let elastic = Elastic::new(1_000, 500, 12, 2);
+        let admission =
+            Admission { reservation: ReservationId::new(255), customer: customer.clone(), claims, elastic, lease: 60 };
+        let part = super::super::slots::Tag::of("c");
+        let first = Ask { mode: Mode::Provisional, lease: 5, ..Ask::all(&admission, Group::Customer) };
+        assert_eq!(
+            words(&first.command("SHA", &Floors::new(9), None)),
+            format!(
+                "EVALSHA SHA 4 tg1:{part}:c:c:holds tg1:{part}:leases tg1:{part}:c:c:rates tg1:{part}:c:c:budgets \
+                 0 000000000000000000000000000000ff c 5 p 0 1000 500 12 2 2 3 rpm - 0 1 5 b 10 1 6000000 4 spend_day $ 0 7 0 m \
+                 9007199254740992 1 2 3 9000000000 0 0 0"
+            )
+        );
+        let second = Ask { waits: 7, granted: Some(4), ..Ask::all(&admission, Group::Shared) };
+        assert_eq!(
+            words(&second.command("SHA", &Floors::new(9), None)),
+            "EVALSHA SHA 3 tg1:{shared}:c:c:holds tg1:{shared}:leases tg1:{shared}:app:shop:budgets \
+             0 000000000000000000000000000000ff c 60 t 7 1000 500 4 2 1 3 spend_day $ 0 3 0 m 9007199254740992 1 2 3 9000000000 0 0 0"
+        );
+        let named = [format!("tg1:{part}:c:c:user:u:budgets"), format!("tg1:{part}:c:c:budgets")];
+        let sweep = Sweep { customer: &customer, group: Group::Customer, lost_hold: LostHold::Charge, most: 16, named: &named };
+        assert_eq!(
+            words(&sweep.command("SHA", None)),
+            format!(
+                "EVALSHA SHA 5 tg1:{part}:c:c:holds tg1:{part}:leases tg1:{part}:c:c:lost tg1:{part}:c:c:budgets \
+                 tg1:{part}:c:c:user:u:budgets 0 c 1 16 1"
+            )
+        );
     }
 }

@@ -4,8 +4,9 @@
 //! listed one live under one tag with their order, so that a write of both is one step. The layout stands at the top of
 //! `lua/documents.lua`. They have a connection of their own: a reply of a megabyte must not stand before an admission.
 
-use super::RedisLedger;
-use super::link::Link;
+use super::servers::Servers;
+use super::slots;
+use crate::config::policy::{RedisServers, Secret};
 use crate::domain::Timestamp;
 use crate::limit::bucket::MAX_EXACT;
 use crate::store::StoreError;
@@ -14,7 +15,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-use redis::{Cmd, Pipeline, Value};
+use redis::{Cmd, Value};
 use std::fmt::Write as _;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -32,7 +33,7 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1
 
 /// See the module.
 pub struct RedisDocuments {
-    link: Link,
+    servers: Servers,
     away: Mutex<Away>,
 }
 
@@ -45,44 +46,50 @@ struct Away {
 }
 
 impl RedisDocuments {
-    /// Documents on the server at this address, as [`RedisLedger::connect`] takes it.
+    /// Documents on the server at this address, as [`super::RedisLedger::connect`] takes it.
     ///
     /// # Errors
     /// As there.
     pub fn connect(urls: &[&str], deadline: Duration) -> Result<Self, StoreError> {
-        let link = RedisLedger::connect(urls, deadline.max(LEAST_DEADLINE))?.link;
-        Ok(Self { link, away: Mutex::default() })
+        Self::open(&RedisServers::of(urls.iter().map(|url| Secret::new(url)).collect()), deadline)
     }
 
-    async fn call(&self, mut pipeline: Pipeline) -> Result<Vec<Value>, StoreError> {
+    /// Documents on these servers.
+    ///
+    /// # Errors
+    /// As of [`super::RedisLedger::open`].
+    pub fn open(servers: &RedisServers, deadline: Duration) -> Result<Self, StoreError> {
+        Ok(Self { servers: Servers::open(servers, deadline.max(LEAST_DEADLINE))?, away: Mutex::default() })
+    }
+
+    async fn call(&self, commands: Vec<(u16, Cmd)>) -> Result<Vec<Value>, StoreError> {
         self.away.lock().ask(Instant::now())?;
-        let replies = self.link.call(&mut pipeline).await;
+        let replies = self.servers.all(commands).await;
         self.away.lock().heard(&replies, Instant::now());
         replies
     }
 
-    async fn one(&self, command: Cmd) -> Result<Value, StoreError> {
-        let mut pipeline = Pipeline::with_capacity(1);
-        pipeline.add_command(command);
-        self.call(pipeline).await?.pop().ok_or_else(|| StoreError::Failed(String::from("no reply to a command")))
+    async fn one(&self, command: (u16, Cmd)) -> Result<Value, StoreError> {
+        self.call(vec![command]).await?.pop().ok_or_else(|| StoreError::Failed(String::from("no reply to a command")))
     }
 
-    fn script(&self, sha: &str, collection: Collection, id: &str, now: Option<Timestamp>) -> Cmd {
+    /// The beginning of a call, and the slot it goes to.
+    fn script(&self, sha: &str, collection: Collection, id: &str, now: Option<Timestamp>) -> (u16, Cmd) {
         let keys = keys(collection, id);
         let mut command = redis::cmd("EVALSHA");
         command.arg(sha).arg(keys.len()).arg(&keys).arg(now.map_or(0, Timestamp::micros));
-        command
+        (slots::of_key(&keys[0]), command)
     }
 
-    fn get_command(&self, collection: Collection, id: &str, now: Option<Timestamp>) -> Cmd {
-        let mut command = self.script(self.link.scripts().document_get(), collection, id, now);
+    fn get_command(&self, collection: Collection, id: &str, now: Option<Timestamp>) -> (u16, Cmd) {
+        let (slot, mut command) = self.script(self.servers.scripts().document_get(), collection, id, now);
         command.arg(if collection.is_listed() { "1" } else { "0" }).arg(id);
-        command
+        (slot, command)
     }
 
-    fn put_command(&self, write: &Write, now: Option<Timestamp>) -> Cmd {
+    fn put_command(&self, write: &Write, now: Option<Timestamp>) -> (u16, Cmd) {
         let Write { collection, id, expected, value, keep, rank } = write;
-        let mut command = self.script(self.link.scripts().document_put(), *collection, id, now);
+        let (slot, mut command) = self.script(self.servers.scripts().document_put(), *collection, id, now);
         command.arg(id);
         match expected {
             Expected::Anything => command.arg("*"),
@@ -97,11 +104,11 @@ impl RedisDocuments {
         if let Some(value) = value {
             command.arg(&**value);
         }
-        command
+        (slot, command)
     }
 
-    fn list_command(&self, collection: Collection, page: &Page, most: usize, now: Option<Timestamp>) -> Cmd {
-        let mut command = self.script(self.link.scripts().document_list(), collection, "", now);
+    fn list_command(&self, collection: Collection, page: &Page, most: usize, now: Option<Timestamp>) -> (u16, Cmd) {
+        let (slot, mut command) = self.script(self.servers.scripts().document_list(), collection, "", now);
         match &page.after {
             None => command.arg("-"),
             Some((rank, id)) => command.arg(format!("({rank:016x}{id}")),
@@ -111,7 +118,7 @@ impl RedisDocuments {
             Some(beyond) => command.arg(format!("({beyond:016x}")),
         };
         command.arg(most).arg(BYTES_PER_CALL);
-        command
+        (slot, command)
     }
 }
 
@@ -151,11 +158,8 @@ impl Documents for RedisDocuments {
             let mut left = writes;
             while !left.is_empty() {
                 let (some, rest) = left.split_at(round_trip(left));
-                let mut pipeline = Pipeline::with_capacity(some.len());
-                for write in some {
-                    pipeline.add_command(self.put_command(write, now));
-                }
-                for reply in self.call(pipeline).await? {
+                let commands = some.iter().map(|write| self.put_command(write, now)).collect();
+                for reply in self.call(commands).await? {
                     written(reply)?;
                 }
                 left = rest;

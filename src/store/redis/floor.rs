@@ -7,7 +7,7 @@
 //!
 //! That a server had lost something is an alarm: a line in the log at most once a minute, and a count for the metrics.
 
-use crate::limit::{Admission, Decision, LimitName, ScopeKey, Settlement};
+use crate::limit::{Claim, Decision, LimitName, Line, ScopeKey};
 use parking_lot::Mutex;
 use redis::Value;
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ use tokio::time::Instant;
 /// Locks: requests of different customers seldom meet.
 const SHARDS: usize = 64;
 /// Between two lines in the log.
-const QUIET: Duration = Duration::from_mins(1);
+const QUIET: Duration = Duration::from_secs(60);
 
 /// What was seen spent of one budget. Whatever is later compares greater.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,10 +77,9 @@ impl Floors {
     }
 
     /// Learns from the reply to an admission (or a replacement), which has the decision.
-    pub(super) fn decided(&self, admission: &Admission, decision: &Decision, reply: &Value) {
-        let claims = &admission.claims;
-        let Some(numbers) = tail(reply, 1 + claims.len()) else { return };
-        for ((claim, verdict), generation) in claims.iter().zip(&decision.verdicts).zip(&numbers[1..]) {
+    pub(super) fn decided<'a>(&self, claims: impl Iterator<Item = &'a Claim>, decision: &Decision, reply: &Value) {
+        let Some(numbers) = tail(reply, 1 + decision.verdicts.len()) else { return };
+        for ((claim, verdict), generation) in claims.zip(&decision.verdicts).zip(&numbers[1..]) {
             if claim.is_budget() {
                 let floor = Floor { period: verdict.booked, generation: *generation, spent: verdict.used };
                 self.saw(&claim.scope, claim.limit, floor);
@@ -90,8 +89,8 @@ impl Floors {
     }
 
     /// Learns from the reply to a settlement.
-    pub(super) fn settled(&self, settlement: &Settlement, reply: &Value) {
-        let lines = || settlement.lines.iter().filter(|line| line.claim.is_budget());
+    pub(super) fn settled<'a>(&self, lines: impl Iterator<Item = &'a Line> + Clone, reply: &Value) {
+        let lines = || lines.clone().filter(|line| line.claim.is_budget());
         let Value::Array(items) = reply else { return };
         if items.len() != 3 + 2 * lines().count() {
             return; // It was settled before.

@@ -1,24 +1,29 @@
 //! The connection to one Redis server: dialled on demand, shared by all calls, replaced when it breaks.
 //!
-//! Every call has a deadline and ends with it, whatever the connection does. Calls are sent down one multiplexed connection; a call
+//! Every call has a deadline, is waited for a few times as long, and ends then, whatever the connection does. Calls are sent down one multiplexed connection; a call
 //! that is given up leaves its place in the reply order, so a late reply is never taken for another call's. While no connection
 //! stands, one task dials and all calls wait for it, each until its own deadline; after a failed dial calls fail at once until the
 //! next one is due. So an outage costs each request a moment, and recovery needs nobody's help.
 
 use super::scripts::Scripts;
+use super::sentinel::Sentinels;
 use crate::store::StoreError;
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, ErrorKind, Pipeline, RedisError, RedisResult, ServerErrorKind, Value};
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// The longest a dial may take, name lookup, TLS and log-in included, unless even a single call may take longer.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(1);
+/// An answer is waited for this many deadlines. One that is late is still the answer: nothing is decided twice and nothing has to be
+/// given back, and a server that is slow for a moment is not taken for one that is away. What takes longer is silence.
+pub(super) const DEADLINES: u32 = 4;
 /// The pause between a failed dial and the next.
 const DIAL_PAUSE: Duration = Duration::from_millis(100);
 /// A connection on which calls time out and that gave no reply for this long is replaced: the peer may be gone without a word.
@@ -33,14 +38,26 @@ pub(super) type Replies = Vec<RedisResult<Value>>;
 #[derive(Clone)]
 pub(super) struct Link(Arc<Inner>);
 
+/// Where a link leads.
+pub(super) enum Target {
+    /// To this server.
+    Server(Client),
+    /// To this node of a cluster, named in errors.
+    Node(Client, String),
+    /// To whatever server is the master when it dials.
+    Master(Sentinels),
+}
+
 struct Inner {
-    client: Client,
+    target: Target,
     deadline: Duration,
-    scripts: Scripts,
+    scripts: Arc<Scripts>,
     live: ArcSwapOption<Live>,
     dial: Mutex<Dial>,
     dialled: Notify,
     eviction: AtomicU8,
+    /// Calls answered after the deadline.
+    late: AtomicU64,
     /// Serialises the loading of scripts and counts it, so that calls which miss them together load them once.
     loading: tokio::sync::Mutex<()>,
     loads: AtomicU64,
@@ -48,7 +65,7 @@ struct Inner {
 }
 
 /// A connection that stood when it was last used.
-struct Live {
+pub(super) struct Live {
     connection: MultiplexedConnection,
     /// Milliseconds after `born` at which it last gave a reply.
     replied: AtomicU64,
@@ -76,15 +93,16 @@ pub(super) enum Eviction {
 
 impl Link {
     /// A link that dials on its first use.
-    pub(super) fn new(client: Client, deadline: Duration) -> Self {
+    pub(super) fn new(target: Target, scripts: Arc<Scripts>, deadline: Duration) -> Self {
         Self(Arc::new(Inner {
-            client,
+            target,
             deadline,
-            scripts: Scripts::new(),
+            scripts,
             live: ArcSwapOption::empty(),
             dial: Mutex::default(),
             dialled: Notify::new(),
             eviction: AtomicU8::new(Eviction::Unknown as u8),
+            late: AtomicU64::new(0),
             loading: tokio::sync::Mutex::default(),
             loads: AtomicU64::new(0),
             born: Instant::now(),
@@ -105,29 +123,55 @@ impl Link {
         }
     }
 
+    /// Calls so far that were answered after the deadline.
+    pub(super) fn late(&self) -> u64 {
+        self.0.late.load(Ordering::Relaxed)
+    }
+
     /// Sends the commands in one round trip and gives their replies in order. Scripts the server has lost are loaded again.
     ///
     /// # Errors
-    /// [`StoreError::Unreachable`] at the deadline or without a connection, [`StoreError::Failed`] for an error reply to any command.
+    /// [`StoreError::Unreachable`] when patience ends or without a connection, [`StoreError::Failed`] for an error reply to any command.
     pub(super) async fn call(&self, pipeline: &mut Pipeline) -> Result<Vec<Value>, StoreError> {
-        pipeline.ignore_errors(); // of single commands: they are sorted out below
-        match timeout(self.0.deadline, self.attempt(pipeline)).await {
-            Ok(replies) => replies,
+        let (live, replies) = self.exchange(pipeline, Instant::now() + self.0.deadline * DEADLINES).await?;
+        replies.into_iter().collect::<RedisResult<_>>().map_err(|error| self.failed(&live, &error))
+    }
+
+    /// As [`Link::call`], with another deadline and error replies left in their places. They are to be reported to [`Link::failed`]
+    /// together with the connection they came from.
+    ///
+    /// # Errors
+    /// [`StoreError::Unreachable`] when that is over or without a connection, [`StoreError::Failed`] where replies make no sense.
+    pub(super) async fn exchange(&self, pipeline: &mut Pipeline, until: Instant) -> Result<(Arc<Live>, Replies), StoreError> {
+        pipeline.ignore_errors(); // of single commands: they are sorted out by the caller
+        let asked = Instant::now();
+        match timeout_at(until, self.attempt(pipeline)).await {
+            Ok(replies) => {
+                if asked.elapsed() > self.0.deadline {
+                    self.0.late.fetch_add(1, Ordering::Relaxed);
+                }
+                replies
+            }
             Err(_) => {
                 self.0.check_silence();
-                Err(StoreError::Unreachable(format!("no reply within {:?}", self.0.deadline)))
+                Err(StoreError::Unreachable(self.0.named(format!("no reply within {:?}", asked.elapsed())).into_owned()))
             }
         }
     }
 
-    async fn attempt(&self, pipeline: &Pipeline) -> Result<Vec<Value>, StoreError> {
+    /// Classifies an error reply, and drops the connection it came from where only another one can help.
+    pub(super) fn failed(&self, live: &Arc<Live>, error: &RedisError) -> StoreError {
+        self.0.failed(live, error)
+    }
+
+    async fn attempt(&self, pipeline: &Pipeline) -> Result<(Arc<Live>, Replies), StoreError> {
         let inner = &self.0;
         for _ in 0..=RELOADS {
             let live = self.live().await?;
             let loads = inner.loads.load(Ordering::Acquire);
             let replies = inner.send(&live, pipeline).await?;
             if !replies.iter().any(|reply| reply.as_ref().is_err_and(lost_script)) {
-                return replies.into_iter().collect::<RedisResult<_>>().map_err(|error| inner.failed(&live, &error));
+                return Ok((live, replies));
             }
             inner.reload(&live, loads).await?;
         }
@@ -170,14 +214,17 @@ impl Inner {
         let patience = DIAL_TIMEOUT.max(self.deadline);
         let config = AsyncConnectionConfig::new().set_connection_timeout(Some(patience)).set_response_timeout(None);
         let connect = async {
-            let mut connection = self.client.get_multiplexed_async_connection_with_config(&config).await?;
+            let client = match &self.target {
+                Target::Server(client) | Target::Node(client, _) => Cow::Borrowed(client),
+                Target::Master(sentinels) => Cow::Owned(sentinels.master().await?),
+            };
+            let connection = client.get_multiplexed_async_connection_with_config(&config).await;
+            let mut connection = connection.map_err(|error| describe(&error))?;
             let eviction = self.prepare(&mut connection).await?;
-            Ok::<_, RedisError>((connection, eviction))
+            Ok::<_, String>((connection, eviction))
         };
-        let result = match timeout(patience, connect).await {
-            Ok(result) => result.map_err(|error| describe(&error)),
-            Err(_) => Err(format!("no connection within {patience:?}")),
-        };
+        let result = timeout(patience, connect).await.unwrap_or_else(|_| Err(format!("no connection within {patience:?}")));
+        let result = result.map_err(|error| self.named(error).into_owned());
         let mut dial = self.dial.lock();
         dial.running = false;
         match result {
@@ -201,17 +248,26 @@ impl Inner {
     }
 
     /// Loads the scripts and asks for the eviction policy, once per connection. Neither has to succeed: a server may forbid `CONFIG`,
-    /// and a script that is missing is loaded when it is called.
-    async fn prepare(&self, connection: &mut MultiplexedConnection) -> RedisResult<Eviction> {
+    /// and a script that is missing is loaded when it is called. What sentinels call the master must be one, as far as it tells.
+    async fn prepare(&self, connection: &mut MultiplexedConnection) -> Result<Eviction, String> {
         let mut pipeline = redis::pipe();
         pipeline.ignore_errors().cmd("CONFIG").arg("GET").arg("maxmemory-policy");
+        if matches!(self.target, Target::Master(_)) {
+            pipeline.cmd("ROLE");
+        }
         self.scripts.load(&mut pipeline);
-        let replies: Replies = pipeline.query_async(connection).await?;
-        let policy = match replies.into_iter().next() {
+        let replies: Replies = pipeline.query_async(connection).await.map_err(|error| describe(&error))?;
+        let mut replies = replies.into_iter();
+        let policy = match replies.next() {
             Some(Ok(Value::Array(pair))) => pair.into_iter().nth(1),
             Some(Ok(Value::Map(pairs))) => pairs.into_iter().next().map(|(_, value)| value),
             _ => None,
         };
+        if let (Target::Master(_), Some(Ok(Value::Array(role)))) = (&self.target, replies.next())
+            && matches!(role.first(), Some(Value::BulkString(role)) if role != b"master")
+        {
+            return Err(String::from("READONLY what the sentinels call the master is a replica"));
+        }
         Ok(match policy {
             Some(Value::BulkString(policy)) if policy == b"noeviction" => Eviction::Never,
             Some(Value::BulkString(_)) => Eviction::Possible,
@@ -252,7 +308,7 @@ impl Inner {
     fn failed(&self, live: &Arc<Live>, error: &RedisError) -> StoreError {
         let text = describe(error);
         match error.kind() {
-            // After a failover the old master answers so; its name may lead to the new one by now.
+            // After a failover the old master answers so; its name, or the sentinels, may lead to the new one by now.
             ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown) => {
                 self.discard(live);
                 StoreError::Failed(text)
@@ -297,6 +353,15 @@ impl Inner {
         StoreError::Unreachable(dial.failed.as_ref().map_or_else(|| String::from("the connection broke"), |(_, e)| e.clone()))
     }
 
+    /// Says of which node an error is, where there are several.
+    fn named<'a>(&self, error: impl Into<Cow<'a, str>>) -> Cow<'a, str> {
+        let error = error.into();
+        match &self.target {
+            Target::Node(_, name) => Cow::Owned(format!("{name}: {error}")),
+            Target::Server(_) | Target::Master(_) => error,
+        }
+    }
+
     /// Milliseconds since the link was made.
     fn age(&self) -> u64 {
         u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX)
@@ -308,6 +373,6 @@ fn lost_script(error: &RedisError) -> bool {
 }
 
 /// The error for the log, bounded. The client never puts the address or its password into an error's text.
-fn describe(error: &RedisError) -> String {
+pub(super) fn describe(error: &RedisError) -> String {
     error.to_string().chars().take(200).collect()
 }

@@ -4,10 +4,17 @@
 //! settlements is one round trip. The scripts follow [`crate::limit::decide`] to the number. The time is the server's, so gateways
 //! whose clocks disagree still decide alike.
 //!
-//! What it does not do: it keeps no connection to a cluster or sentinel yet, and it neither retries a call that timed out (the
-//! caller knows whether that is safe) nor answers in the server's place while that is away.
+//! [`RedisServers`] says where: one server, the master that sentinels name (found anew whenever a connection is made), or a cluster. In
+//! a cluster a request that claims from its customer and from what all share costs a second call and, off its path, a confirmation; see
+//! `split` for the states in between and who may die when. A settlement is a call to each group it has lines in.
+//!
+//! What it does not do: it neither retries a call that timed out (the caller knows whether that is safe) nor answers in the server's
+//! place while that is away. While a slot of a cluster moves (resharding without atomic slot migration), scripts on its keys answer
+//! TRYAGAIN until it has arrived; they are repeated for as long as the deadline lets them.
 
 mod call;
+mod cluster;
+mod confirm;
 mod documents;
 mod fleet;
 mod floor;
@@ -16,19 +23,27 @@ mod leases;
 mod link;
 mod reply;
 mod scripts;
+mod sentinel;
+mod servers;
+mod slots;
+mod split;
+mod topology;
 
 pub use self::documents::RedisDocuments;
 
+use self::call::Ask;
+use self::confirm::Confirms;
 use self::floor::Floors;
 use self::keys::{Key, Shelf};
-use self::link::{Eviction, Link};
-use super::{Balance, Ledger, Renewal, StoreError};
-use crate::config::policy::LostHold;
+use self::link::Eviction;
+use self::servers::Servers;
+use self::slots::Group;
+use super::{Asked, Balance, Known, Ledger, Renewal, StoreError};
+use crate::config::policy::{LostHold, RedisServers, Secret};
 use crate::domain::Timestamp;
-use crate::limit::{Admission, Decision, ScopeKey, Settlement};
+use crate::limit::{Admission, Decision, Scope, ScopeKey, Settlement};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use redis::{Pipeline, Value};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,36 +52,37 @@ const SETTLEMENTS_PER_CALL: usize = 128;
 /// Budgets of which it is remembered what was spent.
 const REMEMBERED: usize = 200_000;
 
-/// The ledger in a Redis server. Cheap to clone; clones share the connection.
+/// The ledger in Redis. Cheap to clone; clones share the connections.
 #[derive(Clone)]
 pub struct RedisLedger {
-    link: Link,
+    servers: Servers,
+    confirms: Confirms,
     lost_hold: LostHold,
     floors: Arc<Floors>,
 }
 
 impl RedisLedger {
-    /// A ledger on the server at this address (`redis://`, `rediss://` or `redis+unix://`), each call bounded by `deadline`.
+    /// A ledger on the server at this address, or on the cluster that these addresses belong to (`redis://` or `rediss://`; one server
+    /// also `redis+unix://`). See [`RedisLedger::open`].
     ///
-    /// Does not wait for the server and does not fail when it is away: calls do, until it is back. Inside a runtime the connection is
+    /// # Errors
+    /// As of [`RedisLedger::open`].
+    pub fn connect(urls: &[&str], deadline: Duration) -> Result<Self, StoreError> {
+        let servers = RedisServers::of(urls.iter().map(|url| Secret::new(url)).collect());
+        Self::open(&servers, deadline)
+    }
+
+    /// A ledger on these servers, each call bounded by `deadline`.
+    ///
+    /// Does not wait for them and does not fail when they are away: calls do, until they are back. Inside a runtime connections are
     /// made at once, else with the first call.
     ///
     /// # Errors
-    /// When there is not exactly one address or it is not well-formed. The text does not repeat it, since it may hold a password.
-    pub fn connect(urls: &[&str], deadline: Duration) -> Result<Self, StoreError> {
-        let url = match urls {
-            [url] => *url,
-            [] => return Err(StoreError::Failed(String::from("no redis address is configured"))),
-            _ => return Err(StoreError::Failed(String::from("several redis addresses (a cluster) are not supported yet"))),
-        };
-        let client = redis::Client::open(url)
-            .map_err(|_| StoreError::Failed(String::from("the redis address is not of the form redis://host:port/database")))?;
-        let link = Link::new(client, deadline);
-        if tokio::runtime::Handle::try_current().is_ok() {
-            // A failure shows in the log and in the first call.
-            let _ = link.dial();
-        }
-        Ok(Self { link, lost_hold: LostHold::default(), floors: Arc::new(Floors::new(REMEMBERED)) })
+    /// When there is no address or one is not well-formed. The text does not repeat it, since it may hold a password.
+    pub fn open(servers: &RedisServers, deadline: Duration) -> Result<Self, StoreError> {
+        let confirms = Confirms::new(split::provisional(deadline));
+        let floors = Arc::new(Floors::new(REMEMBERED));
+        Ok(Self { servers: Servers::open(servers, deadline)?, confirms, lost_hold: LostHold::default(), floors })
     }
 
     /// The same ledger; holds of gateways that died are treated so when it sweeps.
@@ -76,50 +92,140 @@ impl RedisLedger {
         self
     }
 
-    /// Whether the server may evict keys (and with them budgets) when its memory is full; `None` while that is not known.
+    /// Whether a server may evict keys (and with them budgets) when its memory is full; `None` while that is not known.
     #[must_use]
     pub fn may_evict(&self) -> Option<bool> {
-        match self.link.eviction() {
+        match self.servers.eviction() {
             Eviction::Unknown => None,
             Eviction::Never => Some(false),
             Eviction::Possible => Some(true),
         }
     }
 
-    /// One command, one reply.
-    async fn one(&self, command: redis::Cmd) -> Result<Value, StoreError> {
-        let mut pipeline = Pipeline::with_capacity(1);
-        pipeline.add_command(command);
-        let mut replies = self.link.call(&mut pipeline).await?;
-        replies.pop().ok_or_else(|| StoreError::Failed(String::from("no reply to a command")))
+    /// One call of `admit.lua`.
+    async fn decide(&self, ask: &Ask<'_>, now: Option<Timestamp>) -> Result<Decision, StoreError> {
+        let slot = ask.group.slot(&ask.admission.customer.owner);
+        let reply = self.servers.one(slot, ask.command(self.servers.scripts().admit(), &self.floors, now)).await?;
+        let decision = reply::decision(&reply, ask.claims().count())?;
+        self.floors.decided(ask.claims(), &decision, &reply);
+        Ok(decision)
+    }
+
+    /// The keys of the numbers that must be known of a customer and of the plans, and their slots.
+    fn known_keys<'a>(&self, customer: &'a ScopeKey) -> [(u16, Key<'a>); 2] {
+        let groups = self.servers.groups();
+        let (own, shared) = (groups[0], groups[groups.len() - 1]);
+        let [said, _] = call::known_keys(customer, own);
+        let [_, plans] = call::known_keys(customer, shared);
+        [(own.slot(&customer.owner), said), (shared.slot(""), plans)]
+    }
+
+    /// The numbers that are in force.
+    async fn in_force(&self, customer: &ScopeKey) -> Result<Known, StoreError> {
+        let get = |(slot, key)| {
+            let mut command = redis::cmd("GET");
+            command.arg(key);
+            (slot, command)
+        };
+        let replies = self.servers.all(self.known_keys(customer).map(get).into()).await?;
+        match replies.as_slice() {
+            [said, plans] => Ok(Known { customer: reply::number(said)?, plans: reply::number(plans)? }),
+            _ => Err(StoreError::Failed(String::from("no reply to a command"))),
+        }
+    }
+
+    /// One call of `replace.lua`.
+    async fn exchange(&self, old: &Settlement, ask: &Ask<'_>, now: Option<Timestamp>) -> Result<Decision, StoreError> {
+        let slot = ask.group.slot(&ask.admission.customer.owner);
+        let command = call::replace(self.servers.scripts().replace(), old, ask, &self.floors, now);
+        let reply = self.servers.one(slot, command).await?;
+        let decision = reply::decision(&reply, ask.claims().count())?;
+        // A refusal tells how things would stand, not how they do.
+        if decision.admitted {
+            self.floors.decided(ask.claims(), &decision, &reply);
+        }
+        Ok(decision)
+    }
+
+    async fn settle_all(&self, batch: &[Settlement], now: Option<Timestamp>) -> Result<(), StoreError> {
+        let sha = self.servers.scripts().settle();
+        for part in batch.chunks(SETTLEMENTS_PER_CALL) {
+            let mut commands = Vec::with_capacity(part.len());
+            let mut settled = Vec::with_capacity(part.len());
+            for settlement in part {
+                for &group in self.servers.groups() {
+                    if group == Group::Whole || call::lines_in(group, settlement).next().is_some() {
+                        let slot = group.slot(&settlement.customer.owner);
+                        commands.push((slot, call::settle(sha, group, settlement, &self.floors, now)));
+                        settled.push((group, settlement));
+                    }
+                }
+            }
+            for ((group, settlement), reply) in settled.into_iter().zip(self.servers.all(commands).await?) {
+                reply::settled(&reply)?;
+                self.floors.settled(call::lines_in(group, settlement), &reply);
+            }
+        }
+        Ok(())
     }
 }
 
 impl Ledger for RedisLedger {
     fn admit<'a>(&'a self, admission: &'a Admission, now: Option<Timestamp>) -> BoxFuture<'a, Result<Decision, StoreError>> {
         async move {
-            let reply = self.one(call::admit(self.link.scripts().admit(), admission, &self.floors, now)).await?;
-            let decision = reply::decision(&reply, admission.claims.len())?;
-            self.floors.decided(admission, &decision, &reply);
-            Ok(decision)
+            match &self.servers {
+                Servers::One(_) => self.decide(&Ask::all(admission, Group::Whole), now).await,
+                Servers::Cluster(_) => split::admit(self, admission, now).await,
+            }
         }
         .boxed()
     }
 
-    fn settle<'a>(&'a self, batch: &'a [Settlement], now: Option<Timestamp>) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn admit_known<'a>(
+        &'a self,
+        admission: &'a Admission,
+        known: &'a Known,
+        now: Option<Timestamp>,
+    ) -> BoxFuture<'a, Result<Asked, StoreError>> {
         async move {
-            let sha = self.link.scripts().settle();
-            for part in batch.chunks(SETTLEMENTS_PER_CALL) {
-                let mut pipeline = Pipeline::with_capacity(part.len());
-                for settlement in part {
-                    pipeline.add_command(call::settle(sha, settlement, &self.floors, now));
+            let ask = match &self.servers {
+                Servers::One(_) => Ask::all(admission, Group::Whole),
+                // Their numbers lie in two slots, and who asks both groups cannot take anything back so late: they are looked at before.
+                Servers::Cluster(_) => {
+                    let in_force = self.in_force(&admission.customer).await?;
+                    if in_force != *known {
+                        return Ok(Asked::Stale(in_force));
+                    }
+                    return split::admit(self, admission, now).await.map(Asked::Decided);
                 }
-                for (settlement, reply) in part.iter().zip(self.link.call(&mut pipeline).await?) {
-                    reply::settled(&reply)?;
-                    self.floors.settled(settlement, &reply);
-                }
+            };
+            let command = ask.command_known(self.servers.scripts().admit_known(), known, &self.floors, now);
+            let reply = self.servers.one(ask.group.slot(&admission.customer.owner), command).await?;
+            if let Some(in_force) = reply::stale(&reply)? {
+                return Ok(Asked::Stale(in_force));
             }
-            Ok(())
+            let decision = reply::decision(&reply, ask.claims().count())?;
+            self.floors.decided(ask.claims(), &decision, &reply);
+            Ok(Asked::Decided(decision))
+        }
+        .boxed()
+    }
+
+    fn tells(&self) -> bool {
+        true
+    }
+
+    fn tell<'a>(
+        &'a self,
+        customer: Option<&'a ScopeKey>,
+        number: u64,
+        keep: Option<Duration>,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        async move {
+            let nobody = ScopeKey { scope: Scope::Customer, owner: "".into() };
+            let [said, plans] = self.known_keys(customer.unwrap_or(&nobody));
+            let (slot, key) = if customer.is_some() { said } else { plans };
+            self.servers.one(slot, call::tell(key, number, keep)).await.map(drop)
         }
         .boxed()
     }
@@ -131,23 +237,26 @@ impl Ledger for RedisLedger {
         now: Option<Timestamp>,
     ) -> BoxFuture<'a, Result<Decision, StoreError>> {
         async move {
-            let command = call::replace(self.link.scripts().replace(), old, admission, &self.floors, now);
-            let reply = self.one(command).await?;
-            let decision = reply::decision(&reply, admission.claims.len())?;
-            // A refusal tells how things would stand, not how they do.
-            if decision.admitted {
-                self.floors.decided(admission, &decision, &reply);
+            match &self.servers {
+                Servers::One(_) => self.exchange(old, &Ask::all(admission, Group::Whole), now).await,
+                Servers::Cluster(_) => split::replace(self, old, admission, now).await,
             }
-            Ok(decision)
         }
         .boxed()
     }
 
+    fn settle<'a>(&'a self, batch: &'a [Settlement], now: Option<Timestamp>) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.settle_all(batch, now).boxed()
+    }
+
     fn read<'a>(&'a self, scope: &'a ScopeKey) -> BoxFuture<'a, Result<Vec<Balance>, StoreError>> {
         async move {
+            let groups = self.servers.groups();
+            let group = *groups.iter().find(|group| group.keeps(scope.scope)).expect("every scope lies in a group");
+            let customer = scope.owner.split('/').next().unwrap_or_default();
             let mut command = redis::cmd("HGETALL");
-            command.arg(Key { scope, shelf: Shelf::Budgets });
-            reply::balances(&self.one(command).await?)
+            command.arg(Key { scope, shelf: Shelf::Budgets, group });
+            reply::balances(&self.servers.one(group.slot(customer), command).await?)
         }
         .boxed()
     }
@@ -161,6 +270,10 @@ impl Ledger for RedisLedger {
     }
 
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.one(redis::cmd("PING")).map(|reply| reply.map(drop)).boxed()
+        self.servers.one(Group::Shared.slot(""), redis::cmd("PING")).map(|reply| reply.map(drop)).boxed()
+    }
+
+    fn provisional(&self) -> Option<Duration> {
+        matches!(self.servers, Servers::Cluster(_)).then_some(self.confirms.provisional)
     }
 }

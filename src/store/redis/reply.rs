@@ -3,7 +3,7 @@
 use super::keys::budget_named;
 use crate::domain::Timestamp;
 use crate::limit::{Decision, Outcome, Verdict};
-use crate::store::{Balance, StoreError};
+use crate::store::{Balance, Known, StoreError};
 use redis::Value;
 use std::sync::Arc;
 
@@ -42,6 +42,28 @@ fn verdict(numbers: &[i64]) -> Result<Verdict, StoreError> {
     Ok(Verdict { outcome, used: n(2)?, held: n(3)?, remaining: n(4)?, reset_in: n(5)?, booked: n(6)? })
 }
 
+/// Of the reply of `admit.lua` behind `known.lua`: what is in force instead, if that is what it says.
+pub(super) fn stale(reply: &Value) -> Result<Option<Known>, StoreError> {
+    match reply {
+        Value::Array(parts) if matches!(parts.as_slice(), [Value::Int(-1), ..]) => {
+            let numbers = integers("known", reply, 3)?;
+            Ok(Some(Known { customer: natural(numbers[1])?, plans: natural(numbers[2])? }))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// A number that `GET` answered; nothing is zero.
+pub(super) fn number(reply: &Value) -> Result<u64, StoreError> {
+    match reply {
+        Value::Nil => Ok(0),
+        Value::BulkString(digits) => {
+            std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()).ok_or_else(|| unexpected("GET", reply))
+        }
+        _ => Err(unexpected("GET", reply)),
+    }
+}
+
 /// The reply of `settle.lua`. Whether something was booked is the script's business; that it answered is ours.
 pub(super) fn settled(reply: &Value) -> Result<(), StoreError> {
     let Value::Array(items) = reply else { return Err(unexpected("settle", reply)) };
@@ -53,10 +75,23 @@ pub(super) fn renewed(reply: &Value) -> Result<(), StoreError> {
     integers("renew", reply, 2).map(drop)
 }
 
-/// The reply of `sweep.lua`: how many holds it booked.
-pub(super) fn swept(reply: &Value) -> Result<usize, StoreError> {
-    let numbers = integers("sweep", reply, 2)?;
-    usize::try_from(numbers[1]).map_err(|_| StoreError::Failed(format!("sweep booked {} holds", numbers[1])))
+/// The reply of `sweep.lua`: how many holds it booked, and hashes that it needs declared to book more.
+pub(super) fn swept(reply: &Value) -> Result<(usize, Vec<String>), StoreError> {
+    let Value::Array(items) = reply else { return Err(unexpected("sweep", reply)) };
+    let [Value::Int(_), Value::Int(booked), named @ ..] = items.as_slice() else { return Err(unexpected("sweep", reply)) };
+    let name = |item: &Value| match item {
+        Value::BulkString(name) => String::from_utf8(name.clone()).map_err(|_| unexpected("sweep", item)),
+        other => Err(unexpected("sweep", other)),
+    };
+    let booked = usize::try_from(*booked).map_err(|_| StoreError::Failed(format!("sweep booked {booked} holds")))?;
+    Ok((booked, named.iter().map(name).collect::<Result<_, _>>()?))
+}
+
+/// The reply of `lower.lua` to this many lines: used, held, remaining and time to reset of each.
+pub(super) fn lowered(reply: &Value, lines: usize) -> Result<Vec<[u64; 4]>, StoreError> {
+    let numbers = integers("lower", reply, 1 + 4 * lines)?;
+    let line = |n: &[i64]| Ok([natural(n[0])?, natural(n[1])?, natural(n[2])?, natural(n[3])?]);
+    numbers[1..].chunks_exact(4).map(line).collect()
 }
 
 /// The reply of `TIME`.
@@ -170,6 +205,18 @@ mod tests {
         }
         for reply in [Value::Nil, ints(&[9]), Value::Array(vec![Value::Int(1), Value::Nil])] {
             assert!(matches!(settled(&reply), Err(StoreError::Failed(_))), "{reply:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_sweep_needs_declared_is_read() {
+        let named = Value::Array(vec![Value::Int(9), Value::Int(2), text("tg1:{shared}:app:shop:budgets")]);
+        assert_eq!(swept(&named), Ok((2, vec![String::from("tg1:{shared}:app:shop:budgets")])));
+        assert_eq!(swept(&ints(&[9, 0])), Ok((0, Vec::new())));
+        assert_eq!(lowered(&ints(&[9, 1, 2, 3, 4, 5, 6, 7, 8]), 2), Ok(vec![[1, 2, 3, 4], [5, 6, 7, 8]]));
+        for reply in [Value::Nil, ints(&[9]), ints(&[9, -1]), ints(&[9, 1, 1])] {
+            assert!(matches!(swept(&reply), Err(StoreError::Failed(_))), "{reply:?}");
+            assert!(matches!(lowered(&reply, 1), Err(StoreError::Failed(_))), "{reply:?}");
         }
     }
 

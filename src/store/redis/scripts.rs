@@ -6,9 +6,11 @@ const LIMITS: &str = include_str!("../../../lua/limits.lua");
 const CLAIMS: &str = include_str!("../../../lua/claims.lua");
 const ENDS: &str = include_str!("../../../lua/ends.lua");
 const ADMIT: &str = include_str!("../../../lua/admit.lua");
+const KNOWN: &str = include_str!("../../../lua/known.lua");
 const SETTLE: &str = include_str!("../../../lua/settle.lua");
 const REPLACE: &str = include_str!("../../../lua/replace.lua");
 const RENEW: &str = include_str!("../../../lua/renew.lua");
+const LOWER: &str = include_str!("../../../lua/lower.lua");
 const SWEEP: &str = include_str!("../../../lua/sweep.lua");
 const DOCUMENTS: &str = include_str!("../../../lua/documents.lua");
 const DOCUMENT_GET: &str = include_str!("../../../lua/document_get.lua");
@@ -18,6 +20,7 @@ const DOCUMENT_LIST: &str = include_str!("../../../lua/document_list.lua");
 /// All scripts with the parts they share in front.
 pub(super) struct Scripts {
     admit: Prepared,
+    admit_known: Prepared,
     settle: Prepared,
     replace: Prepared,
     renew: Prepared,
@@ -25,6 +28,8 @@ pub(super) struct Scripts {
     document_get: Prepared,
     document_put: Prepared,
     document_list: Prepared,
+    /// Only a cluster needs it.
+    lower: Option<Prepared>,
 }
 
 struct Prepared {
@@ -34,7 +39,7 @@ struct Prepared {
 
 impl Scripts {
     /// Hashes them: once per process, not per call.
-    pub(super) fn new() -> Self {
+    pub(super) fn new(clustered: bool) -> Self {
         let prepare = |shared: &str, parts: &[&str]| {
             let source = format!("{shared}{}", parts.concat());
             let sha = Script::new(&source).get_hash().to_owned();
@@ -42,6 +47,7 @@ impl Scripts {
         };
         Self {
             admit: prepare(LIMITS, &[CLAIMS, ADMIT]),
+            admit_known: prepare(LIMITS, &[KNOWN, CLAIMS, ADMIT]),
             settle: prepare(LIMITS, &[ENDS, SETTLE]),
             replace: prepare(LIMITS, &[ENDS, CLAIMS, REPLACE]),
             renew: prepare(LIMITS, &[RENEW]),
@@ -49,12 +55,18 @@ impl Scripts {
             document_get: prepare(DOCUMENTS, &[DOCUMENT_GET]),
             document_put: prepare(DOCUMENTS, &[DOCUMENT_PUT]),
             document_list: prepare(DOCUMENTS, &[DOCUMENT_LIST]),
+            lower: clustered.then(|| prepare(LIMITS, &[LOWER])),
         }
     }
 
     /// What `EVALSHA` takes for an admission.
     pub(super) fn admit(&self) -> &str {
         &self.admit.sha
+    }
+
+    /// What `EVALSHA` takes for an admission that is only decided if what is known is in force.
+    pub(super) fn admit_known(&self) -> &str {
+        &self.admit_known.sha
     }
 
     /// What `EVALSHA` takes for a settlement.
@@ -77,6 +89,11 @@ impl Scripts {
         &self.sweep.sha
     }
 
+    /// What `EVALSHA` takes for claims that are taken back.
+    pub(super) fn lower(&self) -> &str {
+        &self.lower.as_ref().expect("only the two calls of a cluster take claims back").sha
+    }
+
     /// What `EVALSHA` takes for reading a document.
     pub(super) fn document_get(&self) -> &str {
         &self.document_get.sha
@@ -95,7 +112,8 @@ impl Scripts {
     /// Adds the commands that make a server know them all.
     pub(super) fn load(&self, pipeline: &mut Pipeline) {
         let documents = [&self.document_get, &self.document_put, &self.document_list];
-        for script in [&self.admit, &self.settle, &self.replace, &self.renew, &self.sweep].into_iter().chain(documents) {
+        let ledger = [&self.admit, &self.admit_known, &self.settle, &self.replace, &self.renew, &self.sweep];
+        for script in ledger.into_iter().chain(documents).chain(&self.lower) {
             pipeline.cmd("SCRIPT").arg("LOAD").arg(&script.source);
         }
     }

@@ -182,6 +182,3 @@ impl<O: OnEnd> Inner<O> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -8,35 +8,34 @@ use std::io;
 use std::sync::Arc;
 use tokio::sync::mpsc::{Sender, channel};
 
-pub(super) const TEXT: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"one two\"}}]}\n\n";
-pub(super) const FINISH: &str = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
-pub(super) const USAGE: &str = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":10,\"completion_tokens\":99}}\n\n";
-pub(super) const ERROR: &str = "data: {\"error\":{\"message\":\"m\"}}\n\n";
-pub(super) const DONE: &str = "data: [DONE]\n\n";
-pub(super) const JSON: &str = r#"{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":99}}"#;
-pub(super) const SECOND: Duration = Duration::from_secs(1);
-pub(super) const IDLE: Duration = Duration::from_secs(10);
+const TEXT: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"one two\"}}]}\n\n";
+const FINISH: &str = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
+const USAGE: &str = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":10,\"completion_tokens\":99}}\n\n";
+const DONE: &str = "data: [DONE]\n\n";
+const JSON: &str = r#"{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":99}}"#;
+const SECOND: Duration = Duration::from_secs(1);
+const IDLE: Duration = Duration::from_secs(10);
 
 /// A provider's end of a reply; dropping it ends the reply.
-pub(super) struct Provider(Sender<io::Result<Frame<Bytes>>>);
+struct Provider(Sender<io::Result<Frame<Bytes>>>);
 
 impl Provider {
-    pub(super) fn send(&self, text: &str) {
+    fn send(&self, text: &str) {
         // Nobody listens once the reply was cancelled.
         let _ = self.0.try_send(Ok(Frame::data(Bytes::copy_from_slice(text.as_bytes()))));
     }
 
-    pub(super) fn breaks(self) {
+    fn breaks(self) {
         let _ = self.0.try_send(Err(io::Error::other("reset")));
     }
 
-    pub(super) fn is_cancelled(&self) -> bool {
+    fn is_cancelled(&self) -> bool {
         self.0.is_closed()
     }
 }
 
 /// What was reported; `None` stands for an `on_end` that was dropped unasked.
-pub(super) type Ends = Arc<Mutex<Vec<Option<End>>>>;
+type Ends = Arc<Mutex<Vec<Option<End>>>>;
 
 struct Report(Ends, bool);
 
@@ -48,32 +47,18 @@ impl Drop for Report {
     }
 }
 
-pub(super) struct Reply<F: FnOnce(End) + Send + 'static> {
-    pub(super) provider: Provider,
-    pub(super) body: MeteredBody<F>,
-    pub(super) ends: Ends,
-    pub(super) tasks: Tasks,
+struct Reply<F: FnOnce(End) + Send + 'static> {
+    provider: Provider,
+    body: MeteredBody<F>,
+    ends: Ends,
+    tasks: Tasks,
 }
 
 fn reply(events: bool) -> Reply<impl FnOnce(End) + Send + 'static> {
     reply_with(events, false, |text| text.split_whitespace().count() as u64)
 }
 
-/// One that is not held back.
 fn reply_with(
-    events: bool,
-    drains_streams: bool,
-    count: impl Fn(&str) -> u64 + Send + Sync + 'static,
-) -> Reply<impl FnOnce(End) + Send + 'static> {
-    let Reply { provider, body, ends, tasks } = held_with(events, drains_streams, count);
-    Reply { provider, body: body.released(), ends, tasks }
-}
-
-pub(super) fn held(events: bool) -> Reply<impl FnOnce(End) + Send + 'static> {
-    held_with(events, false, |text| text.split_whitespace().count() as u64)
-}
-
-fn held_with(
     events: bool,
     drains_streams: bool,
     count: impl Fn(&str) -> u64 + Send + Sync + 'static,
@@ -100,12 +85,12 @@ fn held_with(
         report.1 = true;
         report.0.lock().push(Some(end));
     };
-    let body = MeteredBody::hold(upstream, Meter::for_reply(options, Some(content_type)), treatment, on_end);
+    let body = MeteredBody::new(upstream, Meter::for_reply(options, Some(content_type)), treatment, on_end);
     Reply { provider: Provider(provider), body, ends, tasks }
 }
 
 /// All that the client still gets, and whether the reply broke.
-pub(super) async fn rest<B: Body<Data = Bytes> + Unpin>(body: &mut B) -> (String, bool) {
+async fn rest<B: Body<Data = Bytes> + Unpin>(body: &mut B) -> (String, bool) {
     let mut text = String::new();
     while let Some(frame) = body.frame().await {
         let Ok(frame) = frame else { return (text, true) };
@@ -115,7 +100,7 @@ pub(super) async fn rest<B: Body<Data = Bytes> + Unpin>(body: &mut B) -> (String
 }
 
 /// The one end that was reported.
-pub(super) fn only(ends: &Ends) -> End {
+fn only(ends: &Ends) -> End {
     let mut ends = ends.lock();
     assert_eq!(ends.len(), 1, "reported once: {ends:?}");
     ends.pop().flatten().expect("called, not dropped")
@@ -302,7 +287,7 @@ async fn only_what_passes_unchanged_has_the_providers_length() {
             drains_streams: false,
             request_id: String::new(),
         };
-        MeteredBody::hold(upstream, Meter::for_reply(options, None), treatment, |_| {}).size_hint().exact()
+        MeteredBody::new(upstream, Meter::for_reply(options, None), treatment, |_| {}).size_hint().exact()
     };
     assert_eq!(length(false, false), Some(10));
     assert_eq!(length(true, false), None, "an error event may have to be added");
