@@ -7,6 +7,9 @@ mod bed;
 #[path = "streams/bodies.rs"]
 #[expect(dead_code, reason = "the pieces of the streams tests; not all are used here")]
 mod bodies;
+#[path = "support/redis_server.rs"]
+#[expect(dead_code, reason = "a server is only started here")]
+mod redis_server;
 #[path = "streams/rig.rs"]
 #[expect(dead_code, reason = "the rig of the streams tests; not all of it is used here")]
 mod rig;

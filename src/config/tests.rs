@@ -5,8 +5,9 @@ mod desk;
 mod examples;
 mod problems;
 
-use super::policy::{Auth, BodySource, Counts, ForwardId, Limit, LimitKind, Step, StoreKind, Unbounded, Unpriced};
+use super::policy::{Auth, BodySource, Counts, ForwardId, Limit, LimitKind, Retry, Step, StoreKind, Unbounded, Unpriced};
 use super::{Env, Policy};
+use crate::degrade::breaker::Rules;
 use crate::domain::{NanoUsd, Period, Priority};
 use crate::limit::{Bucket, LimitName, Measure};
 use crate::wire::Dialect;
@@ -222,7 +223,8 @@ fn models_in_no_pool_go_to_the_namesake_of_the_dialect_or_else_to_the_first() {
 fn every_table_of_the_process_reaches_the_policy() {
     let policy = policy(
         "[server]\nlisten = \"localhost:9\"\nmax_body = \"2MB\"\nheader_timeout = \"1s\"\nbody_idle_timeout = \"2s\"\nbody_timeout = \"3s\"\nmax_connections = 4\ngrace = \"0s\"\n\
-         [concurrency]\nslots = 5\nqueue = 6\nqueue_per_customer = 7\nmax_wait = \"8s\"\n\
+         [concurrency]\nslots = 5\nqueue = 6\nqueue_per_customer = 7\nmax_wait = \"8s\"\norphans = 9\norphans_per_customer = 3\n\
+         [retry]\nmax = 1\nwait_budget = \"2s\"\nbreaker = { failures = 4, share = 0.25, window = \"20s\", pause = \"1s\" }\n\
          [budget]\nzone = \"Asia/Tokyo\"\nnotice = 90\n\
          [pricing]\nunpriced = \"free\"\nfeatures = { stored_context_tokens = 10, server_tools = 0.25 }\n\
          [priorities.background]\nshare = 0.2\n[priorities.internal]\nshare = 1.0\n\
@@ -240,6 +242,9 @@ fn every_table_of_the_process_reaches_the_policy() {
     );
     let concurrency = &policy.concurrency;
     assert_eq!((concurrency.slots, concurrency.queue, concurrency.queue_per_customer, concurrency.max_wait), (5, 6, 6, secs(8)));
+    assert_eq!((concurrency.orphans, concurrency.orphans_per_customer), (9, 3));
+    let rules = Rules { failures: 4, share: 250_000, window: 20_000_000, pause: 1_000_000 };
+    assert_eq!(policy.retry, Retry { max: 1, wait_budget: secs(2), breaker: rules });
     assert_eq!((policy.zone.clone(), policy.notice_percent), (crate::domain::Zone::named("Asia/Tokyo").expect("a zone"), 90));
     assert_eq!(policy.unpriced, Unpriced::Free);
     assert_eq!(policy.unbounded, Unbounded { stored_context_tokens: Some(10), server_tools: Some(NanoUsd::new(250_000_000)) });

@@ -1,12 +1,17 @@
 //! Each attempt is counted against the provider's ceiling, as the provider counts it.
 
 use crate::bodies::STREAM;
-use crate::pace::paced;
-use crate::rig::{Rig, complete};
+use crate::pace::{Waits, paced};
+use crate::redis_server::RedisServer;
+use crate::rig::{Rig, complete, config};
 use crate::statuses::{answer, fails};
 use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
 use tollgate::demo::provider::Script;
 use tollgate::limit::{LimitName, Measure, Scope, Settlement};
+use tollgate::store::redis::RedisLedger;
+use tollgate::telemetry::SystemClock;
 
 fn pool(ceiling: &str, more: &str) -> String {
     format!("[pools.p]\nupstream = \"openai\"\nmodels = [\"m-big\"]\nceiling = {{ {ceiling} }}\nbackground_wait = \"0s\"\n{more}")
@@ -35,9 +40,25 @@ async fn room(rig: &Rig) -> usize {
     unreachable!("some limit holds")
 }
 
+/// Hardly anything flows in while a test runs.
+const SLOW: &str = "headroom = 0.1\n[priorities.background]\nshare = 1.0";
+
 #[tokio::test]
 async fn three_attempts_take_three_of_the_ceiling_and_one_of_the_customer() {
-    let (rig, _waits) = paced("", "", &pool("rpm = 8, tpm = 100_000", "[priorities.background]\nshare = 1.0")).await;
+    let (rig, _waits) = paced("", "", &pool("rpm = 8, tpm = 100_000", SLOW)).await;
+    three_attempts(&rig).await;
+}
+
+#[tokio::test]
+async fn so_they_do_on_redis() {
+    let server = RedisServer::start();
+    let ledger = RedisLedger::connect(&[&server.url()], Duration::from_secs(10)).expect("a well-formed address");
+    let config = config("", &pool("rpm = 8, tpm = 100_000", SLOW)).replace("max = 0\n", "max = 2\n");
+    let rig = Rig::kept(&config, Arc::new(SystemClock), Box::new(Waits::default()), Box::new(ledger)).await;
+    three_attempts(&rig).await;
+}
+
+async fn three_attempts(rig: &Rig) {
     for script in [fails(500), fails(429), answer()] {
         rig.bed.provider.script(script);
     }
@@ -54,7 +75,7 @@ async fn three_attempts_take_three_of_the_ceiling_and_one_of_the_customer() {
     let customers = settled[0].lines.iter().filter(|line| line.claim.scope.scope == Scope::Customer);
     assert_eq!(customers.filter(|line| line.claim.measure == Measure::Request).count(), 1);
     rig.next_customer();
-    assert_eq!(room(&rig).await, 5, "eight less three");
+    assert_eq!(room(rig).await, 5, "eight less three");
 }
 
 #[tokio::test]

@@ -76,10 +76,14 @@ impl Rig {
 
     /// A rig whose gateway has this clock and these waits between attempts.
     pub async fn paced(config: &str, clock: Arc<dyn Clock>, pauses: Box<dyn Pauses>) -> Self {
+        let frozen = Arc::new(Frozen(SystemClock.now()));
+        Self::kept(config, clock, pauses, Box::new(EmbeddedLedger::in_memory(frozen))).await
+    }
+
+    /// As [`Rig::paced`], on another ledger than one that stands still in time.
+    pub async fn kept(config: &str, clock: Arc<dyn Clock>, pauses: Box<dyn Pauses>, inner: Box<dyn Ledger>) -> Self {
         listen_to_the_log();
         let provider = Arc::new(Provider::start(ProviderOptions::default()).await.expect("a loopback port"));
-        let frozen = Arc::new(Frozen(SystemClock.now()));
-        let inner = EmbeddedLedger::in_memory(frozen);
         let ledger = Arc::new(Recording { inner, settlements: Mutex::default(), reservations: Mutex::default() });
         let bed = Bed::paced(config, provider, ledger.clone(), clock, pauses).await;
         Self { bed, ledger, customer: Mutex::new(new_customer()) }
@@ -233,7 +237,7 @@ impl Clock for Frozen {
 
 /// A ledger that remembers what it was given to settle.
 pub struct Recording {
-    inner: EmbeddedLedger,
+    inner: Box<dyn Ledger>,
     settlements: Mutex<Vec<Settlement>>,
     reservations: Mutex<HashSet<ReservationId>>,
 }

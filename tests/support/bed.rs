@@ -61,14 +61,17 @@ on_provider = []
 plan = "case"
 "#;
 
-/// [`CONFIG`] with these lines behind it; a `[retry]` of theirs takes the place of the cases'.
+/// The `[retry]` of the cases: what fails is not tried again, and nobody is left alone for it.
+const NO_RETRY: &str = "[retry]\nmax = 0\nbreaker = { failures = 0 }\n";
+
+/// [`CONFIG`] with these lines behind it.
 pub fn config_and(more: &str) -> String {
-    let config = if more.contains("[retry]") {
-        CONFIG.replace("[retry]\nmax = 0\nbreaker = { failures = 0 }\n", "")
-    } else {
-        CONFIG.to_owned()
-    };
-    format!("{config}\n{more}")
+    one_retry(&format!("{CONFIG}\n{more}"))
+}
+
+/// A configuration in which a `[retry]` behind that of the cases takes its place.
+fn one_retry(config: &str) -> String {
+    if config.matches("[retry]").count() > 1 { config.replacen(NO_RETRY, "", 1) } else { config.to_owned() }
 }
 
 /// A running gateway with its provider.
@@ -144,7 +147,7 @@ impl Bed {
         let Stores { ledger, documents } = stores;
         // Two providers for TLS are compiled into the tests; nothing here uses TLS.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let config = config.replace("{provider}", &provider.base_url());
+        let config = one_retry(config).replace("{provider}", &provider.base_url());
         let (mut policy, _) = Policy::parse(&config, "bed.toml", &Env::default())
             .unwrap_or_else(|problems| panic!("the bed's configuration: {problems:#?}"));
         policy.server.listen = SocketAddr::from(([127, 0, 0, 1], 0));
