@@ -103,6 +103,7 @@ impl Oracle {
                     if let Some((_, sum)) = slots.iter_mut().find(|(second, _)| second == booked) {
                         *sum = sum.saturating_sub(claimed - actual);
                     }
+                    slots.retain(|(_, sum)| *sum > 0); // whoever left is not in line any more
                 }
                 (State::Budget(periods), _) => {
                     if let Some((_, spent, held)) = periods.iter_mut().find(|(start, ..)| start == booked) {
@@ -259,6 +260,7 @@ fn take(state: &mut State, start: Timestamp, amount: u64) {
 
 fn add(slots: &mut Vec<(u64, u64)>, second: u64, amount: u64) {
     match slots.last_mut() {
+        _ if amount == 0 => {}
         Some((newest, sum)) if *newest >= second => *sum += amount,
         _ => slots.push((second, amount)),
     }
