@@ -34,7 +34,7 @@ pub struct Expected {
     pub stands: Vec<(u64, u64, u64)>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Oracle {
     pub states: HashMap<Key, State>,
     held: HashSet<ReservationId>,
@@ -68,6 +68,24 @@ impl Oracle {
         let start_in = if admitted { outcomes.iter().map(|outcome| wait(*outcome)).max().unwrap_or(0) } else { 0 };
         let stands = asks.iter().zip(&states).map(|(ask, state)| stands(state, ask.shape, now)).collect();
         Expected { admitted, start_in, granted: granted.filter(|_| admitted), outcomes, stands }
+    }
+
+    /// One admission in the place of another: as if that had ended, or nothing at all.
+    pub fn replace(
+        &mut self,
+        now: Timestamp,
+        old: (ReservationId, &[(Ask, u64, u64)]),
+        id: ReservationId,
+        asks: &[Ask],
+        shrinks: Option<Shrinks>,
+    ) -> Expected {
+        let mut after = self.clone();
+        after.settle(now, old.0, old.1);
+        let expected = after.admit(now, id, asks, shrinks);
+        if expected.admitted {
+            *self = after;
+        }
+        expected
     }
 
     /// Each line: what was held, where it was booked, what was used instead.

@@ -31,7 +31,8 @@
 //! Where this differs from one server: a replacement of what claims from one group only ends it there; the other group, where such a
 //! reservation holds nothing, is not told. What takes the place of a reservation ([`replace`]) must fit beside it where both groups are
 //! concerned, since neither group can undo the end of the old one should the other refuse; then the old one is settled. And a
-//! customer whose own requests in flight leave no room for the wanted output cap is refused (and told to come back shortly) even if a nearly spent budget of the second group would have cut the cap down to what fits.
+//! customer whose own requests in flight leave no room for the wanted output cap is refused (and told to come back shortly) even if a
+//! nearly spent budget of the second group would have cut the cap down to what fits.
 
 use super::RedisLedger;
 use super::call::{Ask, Mode, lower};
