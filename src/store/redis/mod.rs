@@ -12,6 +12,7 @@
 //! place while that is away. While a slot of a cluster moves (resharding without atomic slot migration), scripts on its keys answer
 //! TRYAGAIN until it has arrived; they are repeated for as long as the deadline lets them.
 
+pub mod audit;
 mod call;
 mod cluster;
 mod confirm;
