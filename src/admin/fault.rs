@@ -33,6 +33,13 @@ pub enum Fault {
     InvalidRequest(String),
     /// Nothing is kept of such a request.
     RequestNotFound,
+    /// No such plan.
+    PlanNotFound,
+    /// Somebody else changed it meanwhile.
+    Changed {
+        /// The version that stands; `None` = nothing is set.
+        version: Option<u64>,
+    },
     /// No such pool.
     PoolNotFound,
     /// No such ticket.
@@ -70,6 +77,8 @@ impl Fault {
             Self::RequestTimeout => (StatusCode::REQUEST_TIMEOUT, "request_timeout"),
             Self::InvalidRequest(_) => (StatusCode::BAD_REQUEST, "invalid_request"),
             Self::RequestNotFound => (StatusCode::NOT_FOUND, "request_not_found"),
+            Self::PlanNotFound => (StatusCode::NOT_FOUND, "plan_not_found"),
+            Self::Changed { .. } => (StatusCode::CONFLICT, "changed_meanwhile"),
             Self::PoolNotFound => (StatusCode::NOT_FOUND, "pool_not_found"),
             Self::TicketNotFound => (StatusCode::NOT_FOUND, "ticket_not_found"),
             Self::TicketClaimed { .. } => (StatusCode::CONFLICT, "ticket_claimed"),
@@ -89,6 +98,8 @@ impl Fault {
             Self::RequestTooLarge => "The body is too large.",
             Self::RequestTimeout => "The body did not arrive in time.",
             Self::RequestNotFound => "Nothing is kept of such a request, or not any more.",
+            Self::PlanNotFound => "There is no such plan, neither configured nor set.",
+            Self::Changed { .. } => "Somebody else changed it meanwhile; look again, and send the version that stands.",
             Self::PoolNotFound => "There is no such pool in the configuration.",
             Self::TicketNotFound => "There is no such ticket, or not any more.",
             Self::StoreUnavailable => {
@@ -114,6 +125,7 @@ impl IntoResponse for Fault {
                 error["held_by"] = json!(agent);
                 error["until"] = json!(rfc3339(*until));
             }
+            Self::Changed { version } => error["version"] = json!(version),
             Self::TicketEnded { standing, agent } => {
                 error["status"] = json!(standing.as_str());
                 error["ended_by"] = json!(agent);

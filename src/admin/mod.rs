@@ -4,6 +4,7 @@
 //! guard    who may: token, host, origin
 //! fault    what is said to who may not, or asks wrongly
 //! input    bodies and query strings, read strictly
+//! directory /admin/customers/{id}/override and /credits, /admin/plans: what is set at run time
 //! levels   /admin/levels: see and pin
 //! requests /admin/requests/{id}: what is kept of a request
 //! triage   /admin/triage: list, read, claim, answer, release, expire
@@ -12,6 +13,7 @@
 //! An area is a module with `routes()`, merged below; the guard stands in front of all of them. JSON in and out. There are no cookies, so
 //! a page somewhere else has nothing to ride on; requests that a browser sends for another page are refused all the same.
 
+mod directory;
 mod fault;
 mod guard;
 mod input;
@@ -40,13 +42,13 @@ struct Shared {
 }
 
 /// Everything operators may ask, as an HTTP service.
-#[must_use]
 pub fn router(gateway: &Arc<Gateway>, settings: &Admin) -> Router {
     let guard = Guard::new(settings);
     Router::new()
         .merge(triage::routes())
         .merge(requests::routes())
         .merge(levels::routes())
+        .merge(directory::routes())
         .method_not_allowed_fallback(|| async { Fault::MethodNotAllowed })
         .fallback(|| async { Fault::RouteNotFound })
         .layer(from_fn_with_state(guard, guard::check))

@@ -133,15 +133,10 @@ on_provider = []
 tpm = 2_000
 on_spend = []
 on_provider = []
-# A millionth of a dollar a day, which buys nothing, and a person instead.
-[plans.demo-person]
-spend = {{ day = 0.000_001 }}
-on_spend = ["handoff"]
-on_provider = []
 
 # Too little for gpt-4o: its fallback answers what is of the class general, a person the rest.
 [plans.demo-cheaper]
-spend = {{ day = 0.000_3 }}
+spend = {{ day = 0.000_1 }}
 # Nothing at all is affordable: a person takes over.
 [plans.demo-handoff]
 spend = {{ day = 0.000_001 }}
@@ -159,8 +154,6 @@ ceiling = {{ rpm = 100_000, tpm = 150_000_000 }}
 plan = "demo-cheaper"
 [customers.demo-handoff]
 plan = "demo-handoff"
-[customers.demo-person]
-plan = "demo-person"
 [customers.demo-messages]
 plan = "demo-messages"
 [customers.demo-dollars]

@@ -10,7 +10,7 @@ use super::problem::{Findings, Place, Source};
 use std::collections::{BTreeMap, HashSet};
 
 /// Variables with our prefix that are not settings: the command line and the log read them.
-pub const RESERVED: [&str; 3] = ["TOLLGATE_CONFIG", "TOLLGATE_LOG", "TOLLGATE_LOG_FILE"];
+pub const RESERVED: [&str; 4] = ["TOLLGATE_CONFIG", "TOLLGATE_LOG", "TOLLGATE_LOG_FILE", "TOLLGATE_ADMIN_TOKEN"];
 
 /// Kubernetes sets these for a Service named `tollgate`; they are not settings either.
 const SERVICE_LINKS: [&str; 3] = ["TOLLGATE_SERVICE_", "TOLLGATE_PORT_", "TOLLGATE_PORT"];

@@ -10,9 +10,12 @@
 //!               Policy: what the stack reads
 //! ```
 //!
+//! What is said at run time goes the same way, over the plans as they were written: see [`book`].
+//!
 //! Every step collects its problems and goes on, so an operator sees all of them at once. A new setting is one line in `file`, one
 //! field in [`policy`] and one place in `compile`.
 
+pub mod book;
 pub(crate) mod choice;
 mod compile;
 pub mod env;

@@ -100,6 +100,24 @@ pub fn as_shipped(table: Table) -> Node {
     node
 }
 
+/// A value written in JSON, said at run time. `null` is no value: leave the key out.
+#[must_use]
+pub fn of_json(value: &serde_json::Value) -> Option<Node> {
+    use serde_json::Value as Json;
+    let value = match value {
+        Json::Null => return None,
+        Json::Bool(b) => Value::Bool(*b),
+        Json::Number(n) => Value::Number(n.to_string()),
+        Json::String(text) => Value::Text(text.clone()),
+        Json::Array(items) => Value::List(items.iter().filter_map(of_json).collect()),
+        Json::Object(fields) => {
+            let entry = |(key, value): (&String, &Json)| Some((key.clone(), of_json(value)?));
+            Value::Table(Table { entries: fields.iter().filter_map(entry).collect() })
+        }
+    };
+    Some(Node { value, source: Source::Stored })
+}
+
 fn relocate(node: &mut Node, source: &Source) {
     node.source = source.clone();
     match &mut node.value {

@@ -4,6 +4,7 @@ mod degrade;
 
 pub use degrade::{Admin, Class, Classes, Fallback, Handoff, Levels, Records, Repeats, Retry, Triage, Webhook};
 
+use super::book::Book;
 use crate::domain::{NanoUsd, Period, Priority, Zone};
 use crate::limit::{Bucket, LimitName, Measure};
 use crate::pricing::PriceTable;
@@ -39,6 +40,8 @@ pub struct Policy {
     pub prices: PriceTable,
     /// `[plans.*]`, by name.
     pub plans: HashMap<Arc<str>, Arc<Plan>>,
+    /// The same as written, for what is laid over them at run time.
+    pub book: Arc<Book>,
     /// `[customers.*]`: the customer's plan with its overrides applied.
     pub customers: HashMap<Arc<str>, Arc<Plan>>,
     /// `[gateway]`: limits of the whole gateway.

@@ -17,6 +17,8 @@ pub enum Source {
     Variable(Arc<str>),
     /// Shipped with the program.
     Shipped,
+    /// Said at run time, and kept in the store.
+    Stored,
 }
 
 impl fmt::Display for Source {
@@ -26,6 +28,7 @@ impl fmt::Display for Source {
             // The name of a variable may hold anything, also line ends.
             Self::Variable(name) => write!(f, "environment variable {}", name.escape_debug()),
             Self::Shipped => f.write_str("built-in"),
+            Self::Stored => f.write_str("store"),
         }
     }
 }

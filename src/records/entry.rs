@@ -115,6 +115,7 @@ impl Entry {
             attempts,
             admitted,
             waited,
+            attempting: _,
             first_byte,
             ending,
             repeat,
@@ -170,5 +171,6 @@ fn instant(at: Timestamp) -> String {
 }
 
 fn cut(text: &str) -> String {
-    text[..text.floor_char_boundary(LONGEST)].to_owned()
+    let end = (0..=LONGEST.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    text[..end].to_owned()
 }

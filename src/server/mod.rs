@@ -64,6 +64,11 @@ impl Server {
             let policy = gateway.policy.load();
             (policy.server.clone(), policy.admin.clone())
         };
+        // Read now, so that the first request does not have to; should it fail, that one tries again.
+        let policy = gateway.policy.load_full();
+        if let Err(error) = gateway.directory.view(&policy).await {
+            tracing::warn!(%error, "what was set at run time cannot be read yet");
+        }
         let routes = Routes::new(gateway.clone());
         let public = Door::open("server", settings.listen, settings.max_connections, routes.router()).await?;
         let admin = match &admin {

@@ -231,7 +231,8 @@ impl Account {
         let mut actuals = self.charged;
         actuals.add(&self.charged_last);
         actuals.attempted = self.reached;
-        let reservation = self.reservation.take()?;
+        let mut reservation = self.reservation.take()?;
+        reservation.ended(&actuals);
         self.record.note(|facts| facts.cost = facts.cost.saturating_add(actuals.cost));
         Some(Used { reservation, actuals })
     }

@@ -4,17 +4,18 @@
 //! own limits for long claims the provider ceiling only when its time has come: one more call.
 
 use super::account::Used;
-use super::call::{Call, Rejected, Reply};
+use super::call::{Call, Grounds, Rejected, Reply};
 use super::customer_rate;
 use super::gateway::Gateway;
 use super::slots::NoSlot;
 use crate::limit::{Admission, Claim, Decision, Measure, Refusal, Remedy, Scope};
 use crate::reply::{self, Rejection, Standing};
-use crate::store::StoreError;
 use crate::store::reservation::Reservation;
 use crate::store::settler::SettlePlace;
+use crate::store::{Asked, StoreError};
 use crate::telemetry::metrics::StoreLabels;
 use crate::upstream::Tasks;
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -99,7 +100,7 @@ async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<
         Some(used) => replace(gateway, used, admission).await?,
         None => {
             let place = gateway.settler.try_place().ok_or(Rejection::Overloaded { retry_in: 1_000_000 })?;
-            let (admission, decision, place) = ask(gateway, admission, place).await?;
+            let (admission, decision, place) = ask(gateway, admission, place, call).await?;
             (admission, decision, Taken::Place(place))
         }
     };
@@ -176,9 +177,16 @@ async fn ask(
     gateway: &Arc<Gateway>,
     admission: Admission,
     place: SettlePlace,
+    call: &Call,
 ) -> Result<(Admission, Decision, SettlePlace), Rejection> {
-    let shared = gateway.clone();
-    let asking = Box::pin(async move { (decide(&shared, &admission).await, admission) });
+    let (shared, grounds, body) = (gateway.clone(), call.who.known.clone(), call.body.clone());
+    let asking = Box::pin(async move {
+        let decision = match grounds {
+            Some(grounds) => decide_by(&shared, &admission, &grounds, body).await,
+            None => decide(&shared, &admission).await,
+        };
+        (decision, admission)
+    });
     let mut question = Question { asking: Some(asking), place: Some(place), tasks: gateway.tasks.clone() };
     let (decision, admission) = std::future::poll_fn(|cx| question.poll(cx)).await;
     let place = question.place.take().ok_or(Rejection::Internal)?;
@@ -212,6 +220,19 @@ impl Drop for Question {
                 }
             });
         }
+    }
+}
+
+/// As [`decide`], if what the request goes by is in force. Otherwise `identify` learns what is, and the rejection never gets further.
+async fn decide_by(gateway: &Gateway, admission: &Admission, grounds: &Grounds, body: Bytes) -> Result<Decision, Rejection> {
+    match gateway.ledger.admit_known(admission, &grounds.known, None).await {
+        Ok(Asked::Decided(decision)) => decided(gateway, "admit", Ok(decision)),
+        Ok(Asked::Stale(in_force)) => {
+            gateway.metrics.store_calls.get_or_create(&StoreLabels { operation: "admit", result: "stale" }).inc();
+            let _ = grounds.stale.set((in_force, body));
+            Err(Rejection::LimitsUnavailable)
+        }
+        Err(error) => decided(gateway, "admit", Err(error)),
     }
 }
 

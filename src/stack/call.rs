@@ -9,6 +9,7 @@ use crate::estimate::InputCount;
 use crate::limit::{Claim, Scope, ScopeKey};
 use crate::pricing::{Price, Worst};
 use crate::reply::{Rejection, Standing};
+use crate::store::Known;
 use crate::store::reservation::Reservation;
 use crate::telemetry::Record;
 use crate::wire::Api;
@@ -19,7 +20,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue};
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The answer of every layer.
 pub type Reply = http::Response<Body>;
@@ -121,8 +122,19 @@ pub struct Who {
     pub priority: Priority,
     /// What kind of question it is, if the app said so.
     pub class: Option<Box<str>>,
+    /// By which plans and overrides it is decided; `None` once it was tried again because they had changed.
+    pub known: Option<Arc<Grounds>>,
     /// What has been claimed so far; decided together by `admit`.
     pub claims: Vec<Claim>,
+}
+
+/// By what a request is decided, and what `admit` found of it: how it hands a request back to `identify`.
+#[derive(Debug, Default)]
+pub struct Grounds {
+    /// What the plan was made from.
+    pub known: Known,
+    /// What is in force instead, and the body; set by `admit`, which then claimed nothing.
+    pub stale: OnceLock<(Known, Bytes)>,
 }
 
 /// The customer of a request, and the person inside it.

@@ -79,7 +79,7 @@ where
                 return end(first, &spare);
             }
             let tried = vec![attempt(&spare.target.model, outcome_of(&first))];
-            Try { spare: &spare, cause, first, tried, counted: false, since, inner, gateway }.walk(chain).await
+            Try { spare: &spare, cause, first, tried, held: None, counted: false, since, inner, gateway }.walk(chain).await
         })
     }
 }
@@ -176,6 +176,8 @@ struct Try<'a, S> {
     /// What stopped it first, with what it holds.
     first: Box<Rejected>,
     tried: Vec<Attempt>,
+    /// What a later step that failed at the provider holds.
+    held: Option<Used>,
     /// Whether a provider has seen the request, so that it is counted already.
     counted: bool,
     since: Instant,
@@ -199,6 +201,8 @@ where
                 (Move::Handoff, _) => {
                     let why = (self.cause, outcome_of(&self.first));
                     let tried = std::mem::take(&mut self.tried);
+                    // Settled before the ticket is written, so that it tells what the attempts cost.
+                    drop(self.take_held());
                     handoff::hand_off(self.spare, &self.first, why, tried, &self.gateway).await
                 }
                 (Move::Refuse, _) => return end(self.first, self.spare),
@@ -260,6 +264,7 @@ where
                 record.note(|facts| facts.degraded.push(Degraded::Cheaper(self.cause)));
                 return Some(marked(reply, &answering));
             }
+            self.counted = true;
             self.tried.push(attempt(&answering.target.model, "refused_by_model"));
         }
         record.note(restore);
@@ -268,17 +273,24 @@ where
 
     /// One more try; `None` when it is refused in its turn.
     async fn ask(&mut self, mut call: Call) -> Option<Reply> {
-        let replaces = taken_from(&mut self.first);
+        let replaces = self.take_held();
         self.counted |= replaces.as_ref().is_some_and(|used| used.actuals.attempted);
         call.earlier = Earlier { replaces, counted: self.counted, standing: self.first.standing.clone() };
         let model = call.target.model.clone();
         match self.inner.call(call).await {
             Ok(reply) => Some(reply),
-            Err(rejected) => {
+            Err(mut rejected) => {
                 self.tried.push(attempt(&model, outcome_of(&rejected)));
+                self.held = taken_from(&mut rejected);
+                self.counted |= self.held.as_ref().is_some_and(|used| used.actuals.attempted);
                 None
             }
         }
+    }
+
+    /// What the last try that reached a provider holds: of the request there is one reservation at a time.
+    fn take_held(&mut self) -> Option<Used> {
+        self.held.take().or_else(|| taken_from(&mut self.first))
     }
 
     fn note_barred(&mut self, fallback: &Fallback, barred: &Barred) {

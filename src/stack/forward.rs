@@ -122,7 +122,8 @@ async fn send(call: &Call, edits: &Edits, gateway: &Gateway) -> Result<ProviderR
         Credential::Configured => None,
     };
     let upstream = &call.target.upstream;
-    let outgoing = Outgoing { upstream, head: &call.who.head, credential, customer: call.who.customer.id.as_str(), body };
+    let customer = call.who.customer.id.as_str();
+    let outgoing = Outgoing { upstream, head: &call.who.head, credential, customer, model: &call.target.model, body };
     let result = gateway.client.send(outgoing).await;
     let label = match &result {
         Ok(reply) if reply.status().is_success() => "ok",

@@ -8,6 +8,7 @@ use super::pauses::{Pauses, RealPauses};
 use super::slots::Slots;
 use crate::config::Policy;
 use crate::config::policy::Concurrency;
+use crate::directory::{Directory, LogTrail};
 use crate::domain::{Boundaries, Clock, Period, RequestId, ReservationId, Timestamp, Zone};
 use crate::estimate::Estimator;
 use crate::records::Records;
@@ -41,6 +42,8 @@ pub struct Gateway {
     pub documents: Arc<dyn Documents>,
     /// Those who wait for a person.
     pub triage: Desk,
+    /// Plans and overrides set at run time.
+    pub directory: Directory,
     /// What is kept of each request.
     pub records: Arc<Records>,
     /// The queue of settlements.
@@ -122,6 +125,7 @@ impl Gateway {
             _levels: LevelKeeper::start(levels.clone(), move || in_force.load().levels.clone()),
             levels,
             triage,
+            directory: Directory::new(policy.load_full(), documents.clone(), ledger.clone(), clock.clone(), Arc::new(LogTrail)),
             records: Arc::new(Records::start(documents.clone(), metrics.clone())),
             _keeper: Keeper::start(&ledger, settler.running(), lease),
             settler,

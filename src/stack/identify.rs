@@ -1,11 +1,14 @@
 //! Layer 3: whose request it is. Customer, user, plan, priority and class, from headers or (where configured) the body.
 
+use super::Gateway;
 use super::body;
-use super::call::{Authenticated, Customer, Identified, Payload, Rejected, Reply, Who};
+use super::call::{Authenticated, Customer, Grounds, Identified, Payload, Rejected, Reply, Who};
 use crate::config::policy::{App, BodySource, Plan};
 use crate::config::{Policy, matches};
+use crate::directory::View;
 use crate::domain::{CustomerId, Priority, UserId};
 use crate::reply::{Forbidden, Rejection};
+use crate::store::{Known, StoreError};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -25,12 +28,12 @@ const MAX_CLASS: usize = 64;
 
 /// Identifies whatever it wraps.
 #[derive(Clone, Debug)]
-pub struct IdentifyLayer;
+pub struct IdentifyLayer(pub Arc<Gateway>);
 
 impl<S> Layer<S> for IdentifyLayer {
     type Service = Identify<S>;
     fn layer(&self, inner: S) -> Identify<S> {
-        Identify { inner }
+        Identify { inner, gateway: self.0.clone() }
     }
 }
 
@@ -38,6 +41,7 @@ impl<S> Layer<S> for IdentifyLayer {
 #[derive(Clone, Debug)]
 pub struct Identify<S> {
     inner: S,
+    gateway: Arc<Gateway>,
 }
 
 impl<S> Service<Authenticated> for Identify<S>
@@ -55,11 +59,49 @@ where
 
     fn call(&mut self, request: Authenticated) -> Self::Future {
         let mut inner = self.inner.clone(); // every layer of ours is always ready, so a clone is as good as the original
-        Box::pin(async move { inner.call(identify(request).await?).await })
+        let gateway = self.gateway.clone();
+        Box::pin(async move {
+            let identified = identify(request, &gateway).await?;
+            let who = identified.who.clone();
+            let rejected = match inner.call(identified).await {
+                Ok(reply) => return Ok(reply),
+                Err(rejected) => rejected,
+            };
+            match who.known.as_ref().and_then(|grounds| grounds.stale.get()) {
+                // Once: should they have changed again, the request came before that.
+                Some((in_force, body)) => {
+                    let who = again(who.clone(), *in_force, &gateway).await?;
+                    inner.call(Identified { who, payload: Payload::Read(body.clone()) }).await
+                }
+                None => Err(rejected),
+            }
+        })
     }
 }
 
-async fn identify(request: Authenticated) -> Result<Identified, Rejection> {
+/// The same request by the plans and overrides that are in force.
+async fn again(mut who: Who, in_force: Known, gateway: &Gateway) -> Result<Who, Rejection> {
+    gateway.directory.refresh(who.customer.id.as_str(), in_force).await.map_err(|error| away(&error))?;
+    let view = gateway.directory.view(&who.policy).await.map_err(|error| away(&error))?;
+    let anonymous = who.customer.id.as_str().contains(' ');
+    who.customer.plan = match &who.policy.identity.anonymous {
+        Some(plan) if anonymous => view.current(plan).clone(),
+        _ => plan_of(&who.customer.id, &view, gateway, &who.app, &who.head.headers).await?.0,
+    };
+    who.record.note(|facts| facts.plan = Some(who.customer.plan.clone()));
+    who.known = None;
+    who.claims.clear();
+    Ok(who)
+}
+
+fn away(error: &StoreError) -> Rejection {
+    if !matches!(error, StoreError::Away(_)) {
+        tracing::warn!(%error, "the store did not say what was set at run time");
+    }
+    Rejection::LimitsUnavailable
+}
+
+async fn identify(request: Authenticated, gateway: &Gateway) -> Result<Identified, Rejection> {
     let Authenticated { arrived, app, credential } = request;
     let policy = &arrived.policy;
     let headers = &arrived.head.headers;
@@ -82,16 +124,20 @@ async fn identify(request: Authenticated) -> Result<Identified, Rejection> {
         payload = Payload::Read(bytes);
     }
 
+    let view = gateway.directory.view(policy).await.map_err(|error| away(&error))?;
+    let mut known = Known { customer: 0, plans: view.number };
     let customer = match named {
         Some(id) => {
             if !app.customers.is_empty() && !app.customers.iter().any(|pattern| matches(pattern, id.as_str())) {
                 return Err(Rejection::Forbidden(Forbidden::Customer));
             }
-            let plan = plan_of(&id, policy, &app, headers)?;
+            let (plan, number) = plan_of(&id, &view, gateway, &app, headers).await?;
+            known.customer = number;
             Customer::new(id, plan, user)
         }
         None => {
-            let plan = policy.identity.anonymous.clone().ok_or(Rejection::MissingCustomerId)?;
+            let plan = policy.identity.anonymous.as_ref().ok_or(Rejection::MissingCustomerId)?;
+            let plan = view.current(plan).clone();
             // One bucket for each key, or for each address where no key tells callers apart. A space cannot stand in an id that a
             // client sent, so no customer can name itself into somebody's anonymous bucket.
             let id = match &credential {
@@ -123,6 +169,7 @@ async fn identify(request: Authenticated) -> Result<Identified, Rejection> {
         customer,
         priority,
         class,
+        known: Some(Arc::new(Grounds { known, ..Grounds::default() })),
         claims: Vec::with_capacity(8),
     };
     Ok(Identified { who, payload })
@@ -198,23 +245,33 @@ fn id_in_body(body: &Bytes, policy: &Policy) -> Result<Option<CustomerId>, Rejec
     Ok(None)
 }
 
-/// The plan: configuration for this customer, else the header of a key that may set it, else the default.
-fn plan_of(id: &CustomerId, policy: &Policy, app: &App, headers: &HeaderMap) -> Result<Arc<Plan>, Rejection> {
-    if let Some(plan) = policy.customers.get(id.as_str()) {
-        return Ok(plan.clone());
-    }
-    if let Some(value) = single(headers, &PLAN)? {
-        let name = value.to_str().unwrap_or_default();
-        let allowed = app.plans.iter().any(|plan| **plan == *name);
-        if let Some(plan) = policy.plans.get(name).filter(|_| allowed) {
-            return Ok(plan.clone());
+/// The plan: what was said of this customer at run time, else its configuration, else the header of a key that may set it, else the
+/// default. And the number under which it was said.
+async fn plan_of(
+    id: &CustomerId,
+    view: &Arc<View>,
+    gateway: &Gateway,
+    app: &App,
+    headers: &HeaderMap,
+) -> Result<(Arc<Plan>, u64), Rejection> {
+    let (id, identity, now) = (id.as_str(), &view.policy.identity, gateway.clock.now());
+    let said = gateway.directory.said(id).await;
+    let number = said.as_ref().map_or(0, |said| said.number);
+    let assigned = said.as_ref().and_then(|said| said.assigns(now)).is_some_and(|plan| view.plan(plan).is_some());
+    let mut otherwise = None;
+    if !assigned && view.customer(id).is_none() {
+        if let Some(value) = single(headers, &PLAN)? {
+            let name = value.to_str().unwrap_or_default();
+            let allowed = app.plans.iter().any(|plan| **plan == *name);
+            otherwise = Some(view.plan(name).filter(|_| allowed).ok_or(Rejection::Forbidden(Forbidden::Plan))?);
+        } else if !identity.unknown_customers && said.is_none() {
+            return Err(Rejection::Forbidden(Forbidden::UnknownCustomer));
         }
-        return Err(Rejection::Forbidden(Forbidden::Plan));
     }
-    if !policy.identity.unknown_customers {
-        return Err(Rejection::Forbidden(Forbidden::UnknownCustomer));
-    }
-    Ok(policy.identity.default_plan.clone())
+    let by_config = || view.customer(id).or(otherwise).unwrap_or_else(|| view.current(&identity.default_plan)).clone();
+    let name = otherwise.map(|plan| &*plan.name);
+    let plan = said.and_then(|said| said.plan(view, id, name, now)).unwrap_or_else(by_config);
+    Ok((plan, number))
 }
 
 /// The asked priority, never above the app's own.

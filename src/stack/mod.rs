@@ -69,7 +69,7 @@ pub fn build(gateway: &Arc<Gateway>) -> Stack {
     let layers = ServiceBuilder::new()
         .layer(observe::ObserveLayer)
         .layer(authenticate::AuthenticateLayer)
-        .layer(identify::IdentifyLayer)
+        .layer(identify::IdentifyLayer(gateway.clone()))
         .layer(customer_rate::CustomerRateLayer(gateway.clone()))
         .layer(inspect::InspectLayer(gateway.clone()))
         .layer(repeat::RepeatLayer(gateway.clone()));
@@ -81,7 +81,7 @@ pub fn build(gateway: &Arc<Gateway>) -> Stack {
 #[must_use]
 fn run_stack(gateway: &Arc<Gateway>) -> BoxCloneSyncService<Authenticated, Reply, Box<Rejected>> {
     let layers = ServiceBuilder::new()
-        .layer(identify::IdentifyLayer)
+        .layer(identify::IdentifyLayer(gateway.clone()))
         .layer(customer_rate::CustomerRateLayer(gateway.clone()))
         .layer(inspect::InspectLayer(gateway.clone()));
     BoxCloneSyncService::new(layers.service(below_repeat(gateway)))
@@ -89,8 +89,10 @@ fn run_stack(gateway: &Arc<Gateway>) -> BoxCloneSyncService<Authenticated, Reply
 
 /// The stack of the routes that look at jobs: known callers, and no limits.
 fn desk_stack(gateway: &Arc<Gateway>) -> Stack {
-    let layers =
-        ServiceBuilder::new().layer(observe::ObserveLayer).layer(authenticate::AuthenticateLayer).layer(identify::IdentifyLayer);
+    let layers = ServiceBuilder::new()
+        .layer(observe::ObserveLayer)
+        .layer(authenticate::AuthenticateLayer)
+        .layer(identify::IdentifyLayer(gateway.clone()));
     BoxCloneSyncService::new(layers.service(jobs::Desk(gateway.clone())))
 }
 
@@ -111,7 +113,9 @@ fn below_repeat(
 /// The way of a look at a ticket: known who asks, and nothing counted.
 #[must_use]
 pub fn build_status(gateway: &Arc<Gateway>) -> Stack {
-    let layers =
-        ServiceBuilder::new().layer(observe::ObserveLayer).layer(authenticate::AuthenticateLayer).layer(identify::IdentifyLayer);
+    let layers = ServiceBuilder::new()
+        .layer(observe::ObserveLayer)
+        .layer(authenticate::AuthenticateLayer)
+        .layer(identify::IdentifyLayer(gateway.clone()));
     BoxCloneSyncService::new(layers.service(poll::Status::new(gateway.clone())))
 }

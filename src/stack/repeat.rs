@@ -4,7 +4,7 @@
 //! call; whoever was just seen empty is refused before it; and a body that is wrong is refused at once, also when the answer could come
 //! later. Routes that cost nothing (models, `count_tokens`) have no keys.
 //!
-//! A request with a key is run without its client once the provider was asked (see [`keyed`]): the key says that the client will come
+//! A request with a key is run without its client once the provider was asked (see [`mod@keyed`]): the key says that the client will come
 //! back for the reply. While the store is away such requests are 503, since nobody can say whether they ran before.
 
 mod body;

@@ -91,7 +91,8 @@ impl Spent {
             budget: Budget { retries: retry.max, time: retry.wait_budget },
             retries: 0,
             waited,
-            attempting: Duration::ZERO,
+            // A fallback goes on with the budget of the model before it.
+            attempting: call.who.record.read(|facts| facts.attempting),
             since: Instant::now(),
             earlier: None,
         }
@@ -102,7 +103,9 @@ impl Spent {
     /// # Errors
     /// The failed call, where there is none.
     async fn again(&mut self, mut failed: Box<Failed>, gateway: &Gateway) -> Result<Call, Box<Failed>> {
-        self.attempting += self.since.elapsed();
+        let took = self.since.elapsed();
+        self.attempting += took;
+        failed.call.who.record.note(|facts| facts.attempting += took);
         failed.inherit(self.earlier.take());
         match self.prepare(&mut failed, gateway).await {
             Ok(()) => {

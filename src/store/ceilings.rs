@@ -112,7 +112,7 @@ impl Ceilings {
 impl Metered {
     fn millionths(&mut self, now: Timestamp) -> u64 {
         let used = u128::from(self.gauge.used(now)) * WHOLE * WHOLE;
-        u64::try_from(used.checked_div(u128::from(self.ceiling)).unwrap_or(0)).unwrap_or(u64::MAX)
+        u64::try_from(used.checked_div(self.ceiling).unwrap_or(0)).unwrap_or(u64::MAX)
     }
 }
 

@@ -64,6 +64,41 @@ pub trait Ledger: Send + Sync + 'static {
     /// ends with its lease.
     fn admit<'a>(&'a self, admission: &'a Admission, now: Option<Timestamp>) -> BoxFuture<'a, Result<Decision, StoreError>>;
 
+    /// As [`Ledger::admit`], if what the gateway goes by is in force, looked at in the same step; otherwise nothing is claimed, not even
+    /// the message, and it is told what is.
+    ///
+    /// # Errors
+    /// As there.
+    fn admit_known<'a>(
+        &'a self,
+        admission: &'a Admission,
+        known: &'a Known,
+        now: Option<Timestamp>,
+    ) -> BoxFuture<'a, Result<Asked, StoreError>> {
+        let _ = known;
+        Box::pin(async move { Ok(Asked::Decided(self.admit(admission, now).await?)) })
+    }
+
+    /// Whether [`Ledger::admit_known`] looks. Not where one process has the store to itself: it knows what it changed.
+    fn tells(&self) -> bool {
+        false
+    }
+
+    /// From now on this is what must be known of a customer's overrides, or (`None`) of the plans. Forgotten after `keep`, which is as
+    /// good as zero.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store could not be asked.
+    fn tell<'a>(
+        &'a self,
+        customer: Option<&'a ScopeKey>,
+        number: u64,
+        keep: Option<Duration>,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        let _ = (customer, number, keep);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// Ends reservations: an upsert by reservation id, so a batch may be repeated; what was settled before is not booked again.
     ///
     /// # Errors
@@ -135,6 +170,24 @@ pub trait Ledger: Send + Sync + 'static {
     fn standing(&self) -> Option<outage::Status> {
         None
     }
+}
+
+/// By which plans and overrides a request is decided: numbers that change with every change, zero where nothing was ever said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// What was said of the customer.
+    pub customer: u64,
+    /// The plans that were set at run time.
+    pub plans: u64,
+}
+
+/// What came of an admission whose plans may have changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// It was decided.
+    Decided(Decision),
+    /// It was not: these are in force.
+    Stale(Known),
 }
 
 /// A sign of life of one reservation.

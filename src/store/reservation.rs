@@ -137,6 +137,11 @@ impl Reservation {
         self.used = None;
     }
 
+    /// All attempts so far have ended and used this: should there be no further one, dropping it settles to that.
+    pub fn ended(&mut self, used: &Actuals) {
+        self.used = Some(self.so_far(used));
+    }
+
     /// Settles to what was used.
     pub fn settle(mut self, actuals: &Actuals) {
         let actuals = self.so_far(actuals);

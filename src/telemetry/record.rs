@@ -119,6 +119,8 @@ pub struct Facts {
     pub attempts: u32,
     pub admitted: Option<Duration>,
     pub waited: Duration,
+    /// Time inside attempts that failed.
+    pub attempting: Duration,
     pub first_byte: Option<Duration>,
     pub ending: Ending,
     /// What came of the idempotency key.

@@ -87,7 +87,7 @@ pub struct NewTicket {
     pub model: Arc<str>,
     /// Our id of the request.
     pub request: RequestId,
-    /// The conversation as text ([`transcript`]); forgotten unless [`Desk::keeps_text`].
+    /// The conversation as text (`transcript`); forgotten unless [`Desk::keeps_text`].
     pub text: Option<String>,
 }
 

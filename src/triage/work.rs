@@ -57,7 +57,7 @@ pub struct Query {
     pub queue: Option<String>,
     /// Only those of a customer.
     pub customer: Option<String>,
-    /// At most so many, and at most [`MOST_LISTED`].
+    /// At most so many, and at most `MOST_LISTED`.
     pub limit: usize,
     /// After this place, from [`Listing::next`].
     pub after: Option<(u64, TicketId)>,

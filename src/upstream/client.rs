@@ -25,6 +25,8 @@ pub struct Outgoing<'a> {
     pub credential: Option<(&'a HeaderName, &'a HeaderValue)>,
     /// The customer, for whom an idempotency key is hashed.
     pub customer: &'a str,
+    /// The model that is asked, for which the key is hashed, too; empty for routes without one.
+    pub model: &'a str,
     /// The body; `None` for routes without one.
     pub body: Option<Bytes>,
 }
@@ -151,7 +153,8 @@ impl Client {
             }
             None => self.authorize(&mut headers, outgoing.upstream),
         }
-        if let Some(key) = sent.get(IDEMPOTENCY_KEY).and_then(|key| headers::idempotency_key(key, outgoing.customer)) {
+        let key = sent.get(IDEMPOTENCY_KEY).and_then(|key| headers::idempotency_key(key, outgoing.customer, outgoing.model));
+        if let Some(key) = key {
             headers.insert(IDEMPOTENCY_KEY, key);
         }
         headers

@@ -143,11 +143,14 @@ pub fn provider_request_id(headers: &HeaderMap) -> Option<String> {
     value.to_str().ok().map(|id| id.chars().take(128).collect())
 }
 
-/// The client's idempotency key as the provider sees it: one per customer, so that two customers' equal keys never meet, and opaque.
+/// The client's idempotency key as the provider sees it: one per customer, so that two customers' equal keys never meet, and opaque. And
+/// one per model: what a fallback is asked is another body, which a provider that knows such keys refuses under a key it has seen.
 #[must_use]
-pub fn idempotency_key(sent: &HeaderValue, customer: &str) -> Option<HeaderValue> {
+pub fn idempotency_key(sent: &HeaderValue, customer: &str, model: &str) -> Option<HeaderValue> {
     let key = blake3::derive_key("tollgate idempotency key of a customer", customer.as_bytes());
-    HeaderValue::from_str(&blake3::keyed_hash(&key, sent.as_bytes()).to_hex()).ok()
+    let mut hasher = blake3::Hasher::new_keyed(&key);
+    hasher.update(model.as_bytes()).update(&[0]).update(sent.as_bytes());
+    HeaderValue::from_str(&hasher.finalize().to_hex()).ok()
 }
 
 #[cfg(test)]
@@ -225,9 +228,10 @@ mod tests {
     }
 
     #[test]
-    fn an_idempotency_key_is_one_per_customer() {
+    fn an_idempotency_key_is_one_per_customer_and_model() {
         let key = HeaderValue::from_static("k1");
-        assert_eq!(idempotency_key(&key, "a"), idempotency_key(&key, "a"));
-        assert_ne!(idempotency_key(&key, "a"), idempotency_key(&key, "b"));
+        assert_eq!(idempotency_key(&key, "a", "m"), idempotency_key(&key, "a", "m"));
+        assert_ne!(idempotency_key(&key, "a", "m"), idempotency_key(&key, "b", "m"));
+        assert_ne!(idempotency_key(&key, "a", "m"), idempotency_key(&key, "a", "n"));
     }
 }

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use tollgate::telemetry::Metrics;
 use tollgate::telemetry::metrics::{
-    AnomalyLabels, ApiLabels, DegradedLabels, JobLabels, ModelLabels, Name, ReasonLabels, RefusalLabels, RepeatLabels,
-    RequestLabels, RetryLabels, StoreLabels, TokenLabels, UpstreamLabels, UpstreamNameLabels,
+    AnomalyLabels, ApiLabels, DegradedLabels, JobLabels, ModelLabels, Name, PoolLabels, ReasonLabels, RefusalLabels,
+    RepeatLabels, RequestLabels, RetryLabels, StoreLabels, TokenLabels, UpstreamLabels, UpstreamNameLabels,
 };
 
 fn set<T: Into<String>>(items: impl IntoIterator<Item = T>) -> BTreeSet<String> {
@@ -136,6 +136,8 @@ fn every_metric_is_explained_with_its_kind_and_labels() {
     metrics.jobs_ended.get_or_create(&JobLabels { state: "done" }).inc();
     metrics.factor.get_or_create(&ModelLabels { model: model() }).set(1);
 
+    metrics.levels.get_or_create(&PoolLabels { pool: model() }).set(1);
+    metrics.ceiling_used.get_or_create(&PoolLabels { pool: model() }).set(1);
     metrics.triage.event("opened");
     metrics.triage.dropped("full");
     metrics.triage.webhook("delivered");

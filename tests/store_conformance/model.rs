@@ -192,6 +192,7 @@ fn in_two_calls(steps: &mut [Step]) {
 
 fn plainly(ask: &mut Ask) {
     (ask.rule, ask.skew, ask.forgive) = (None, 0, true);
+    ask.amount = ask.amount.max(1); // what claims nothing leaves an empty slot in a window, or takes one back
 }
 
 /// One history under way: the store, the model, and what is open.

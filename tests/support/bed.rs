@@ -17,7 +17,7 @@ use tollgate::server::Server;
 use tollgate::stack::Gateway;
 use tollgate::stack::pauses::{Pauses, RealPauses};
 use tollgate::store::embedded::EmbeddedLedger;
-use tollgate::store::{Balance, Ledger, Renewal, StoreError, Stores};
+use tollgate::store::{Asked, Balance, Known, Ledger, Renewal, StoreError, Stores};
 use tollgate::telemetry::SystemClock;
 
 /// The prices and the customer of the cases: `m-big`, `m-small`, `emb`, `c-big`; customer `t` with RPM 60, TPM 10,000, $1 a day, 1,000 output tokens, 4 at
@@ -267,6 +267,29 @@ impl Ledger for Counting {
     fn admit<'a>(&'a self, admission: &'a Admission, now: Option<Timestamp>) -> BoxFuture<'a, Result<Decision, StoreError>> {
         self.admits.fetch_add(1, Ordering::SeqCst);
         self.inner.admit(admission, now)
+    }
+
+    fn admit_known<'a>(
+        &'a self,
+        admission: &'a Admission,
+        known: &'a Known,
+        now: Option<Timestamp>,
+    ) -> BoxFuture<'a, Result<Asked, StoreError>> {
+        self.admits.fetch_add(1, Ordering::SeqCst);
+        self.inner.admit_known(admission, known, now)
+    }
+
+    fn tells(&self) -> bool {
+        self.inner.tells()
+    }
+
+    fn tell<'a>(
+        &'a self,
+        customer: Option<&'a ScopeKey>,
+        number: u64,
+        keep: Option<Duration>,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.inner.tell(customer, number, keep)
     }
 
     fn settle<'a>(&'a self, batch: &'a [Settlement], now: Option<Timestamp>) -> BoxFuture<'a, Result<(), StoreError>> {

@@ -107,15 +107,11 @@ impl RedisCluster {
         let Some(mut connection) = self.nodes[node].try_connection() else { return false };
         let Ok(Value::Array(ranges)) = redis::cmd("CLUSTER").arg("SLOTS").query::<Value>(&mut connection) else { return false };
         ranges.iter().any(|range| {
-            let (first, last, nodes): (u16, u16, Vec<(String, u16, String, Value)>) = match range {
-                Value::Array(parts) => {
-                    let number = |value: &Value| redis::from_redis_value_ref::<u16>(value).expect("a slot");
-                    let node = redis::from_redis_value_ref(&parts[2]).expect("a node");
-                    (number(&parts[0]), number(&parts[1]), vec![node])
-                }
-                _ => return false,
-            };
-            (first..=last).contains(&slot) && nodes[0].1 == self.nodes[node].port
+            let Value::Array(parts) = range else { return false };
+            let [first, last, master, ..] = parts.as_slice() else { return false };
+            let number = |value: &Value| redis::from_redis_value_ref::<u16>(value).expect("a number");
+            let Value::Array(master) = master else { return false };
+            (number(first)..=number(last)).contains(&slot) && number(&master[1]) == self.nodes[node].port
         })
     }
 

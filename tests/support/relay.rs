@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, channel};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -64,11 +64,14 @@ impl Drop for Relay {
     }
 }
 
+/// Answers of one connection that are held back at once; far more than a test asks for.
+const HELD: usize = 65_536;
+
 async fn serve(client: TcpStream, port: u16, shared: Arc<Shared>) -> std::io::Result<()> {
     let mut server = TcpStream::connect(("127.0.0.1", port)).await?;
     let (mut client, back) = client.into_split();
-    let (answers, held) = unbounded_channel();
-    let answer = |bytes: &[u8]| answers.send((Instant::now() + *shared.delay.lock(), bytes.to_vec())).is_ok();
+    let (answers, held) = channel(HELD);
+    let answer = |bytes: &[u8]| answers.try_send((Instant::now() + *shared.delay.lock(), bytes.to_vec())).is_ok();
     let mut answering = pin!(hand_over(back, held));
     let (mut asked, mut bytes, mut replies) = (Vec::new(), [0; 16_384], [0; 16_384]);
     loop {
@@ -80,14 +83,14 @@ async fn serve(client: TcpStream, port: u16, shared: Arc<Shared>) -> std::io::Re
             },
             read = server.read(&mut replies) => match read? {
                 0 => return Ok(()),
-                n => assert!(answer(&replies[..n]), "the other end is kept"),
+                n => assert!(answer(&replies[..n]), "the other end is kept, and there is room"),
             },
         }
         while let Some(length) = command(&asked) {
             let command: Vec<u8> = asked.drain(..length).collect();
             let error = *shared.error.lock();
             match error {
-                Some(error) => assert!(answer(format!("-{error}\r\n").as_bytes()), "the other end is kept"),
+                Some(error) => assert!(answer(format!("-{error}\r\n").as_bytes()), "the other end is kept, and there is room"),
                 None => server.write_all(&command).await?,
             }
         }
@@ -95,7 +98,7 @@ async fn serve(client: TcpStream, port: u16, shared: Arc<Shared>) -> std::io::Re
 }
 
 /// Writes each answer when its time has come.
-async fn hand_over(mut back: OwnedWriteHalf, mut held: UnboundedReceiver<(Instant, Vec<u8>)>) -> std::io::Result<()> {
+async fn hand_over(mut back: OwnedWriteHalf, mut held: Receiver<(Instant, Vec<u8>)>) -> std::io::Result<()> {
     while let Some((due, bytes)) = held.recv().await {
         tokio::time::sleep_until(due).await;
         back.write_all(&bytes).await?;

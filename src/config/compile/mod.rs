@@ -6,8 +6,8 @@ mod fallbacks;
 mod levels;
 mod limits;
 mod models;
-mod overlay;
-mod plans;
+pub(super) mod overlay;
+pub(super) mod plans;
 mod pools;
 mod redis;
 mod repeats;
@@ -139,6 +139,7 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
     let admin = desk::admin(c, file, server.listen);
     let identity = identity?;
     let customers = plans.customers(file, &identity.default_plan, identity.allow_emails, &mut c.findings);
+    let book = Arc::new(plans.book(file, &identity.default_plan.name, identity.allow_emails));
     Some(Policy {
         server,
         auth,
@@ -149,6 +150,7 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
         pools,
         models,
         prices,
+        book,
         plans: plans.ready,
         customers,
         gateway,

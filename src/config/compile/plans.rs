@@ -2,6 +2,7 @@
 
 use super::limits::{Written, blocks_all, limits};
 use super::overlay::Overlay;
+use crate::config::book::Book;
 use crate::config::file::{self, File};
 use crate::config::policy::{Plan, Step};
 use crate::config::problem::{Findings, suggestion};
@@ -45,6 +46,13 @@ impl Plans {
         }
         let ready = written.iter().map(|(name, plan)| (Arc::clone(name), Arc::new(ready(name, plan, findings)))).collect();
         Self { written, ready }
+    }
+
+    /// Everything as written, for what is laid over it at run time.
+    pub fn book(&self, file: &File, default: &Arc<str>, allow_emails: bool) -> Book {
+        let customers = file.customers.iter().flat_map(|customers| &customers.0);
+        let customers = customers.map(|(id, customer)| (id.value.as_str().into(), customer.clone())).collect();
+        Book { plans: self.written.clone(), customers, default: Arc::clone(default), allow_emails }
     }
 
     /// The plan with the name that stands at `at`.
@@ -107,7 +115,8 @@ fn warn_unlimited(name: &At<String>, plan: &file::Plan, findings: &mut Findings)
     }
 }
 
-fn ready(name: &Arc<str>, plan: &file::Plan, findings: &mut Findings) -> Plan {
+/// A plan as written, compiled.
+pub fn ready(name: &Arc<str>, plan: &file::Plan, findings: &mut Findings) -> Plan {
     let user = plan.user.as_ref().map_or_else(Written::default, |user| Written {
         messages: user.messages.as_ref(),
         rpm: user.rpm.as_ref(),

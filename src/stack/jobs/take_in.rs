@@ -88,8 +88,10 @@ fn kept_headers(who: &Who, id: &str) -> HeaderMap {
     let sent = &who.head.headers;
     let mut kept: HeaderMap = upward(sent).into_iter().filter_map(|(name, value)| Some((name?, value))).collect();
     for name in OURS.into_iter().chain([IDEMPOTENCY_KEY]) {
-        if let Some(value) = sent.get(&name) {
-            kept.insert(name, value.clone());
+        // Given twice it is kept twice: of two marks the run must not see only the one that allows more.
+        kept.remove(&name);
+        for value in sent.get_all(&name) {
+            kept.append(name.clone(), value.clone());
         }
     }
     let secret: Vec<HeaderName> = kept.keys().filter(|name| is_secret(name)).cloned().collect();

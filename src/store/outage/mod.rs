@@ -32,7 +32,7 @@ mod fixture;
 #[cfg(test)]
 mod tests;
 
-use super::{Balance, Ledger, Renewal, StoreError};
+use super::{Asked, Balance, Known, Ledger, Renewal, StoreError};
 use crate::config::policy::Outage;
 use crate::domain::{Clock, Timestamp};
 use crate::limit::{Admission, Decision, Line, ScopeKey, Settlement};
@@ -204,7 +204,39 @@ impl Drop for Guarded {
 
 impl Ledger for Guarded {
     fn admit<'a>(&'a self, admission: &'a Admission, now: Option<Timestamp>) -> BoxFuture<'a, Result<Decision, StoreError>> {
-        self.guard.admit(admission, now).boxed()
+        async move {
+            match self.guard.admit(admission, None, now).await? {
+                Asked::Decided(decision) => Ok(decision),
+                Asked::Stale(_) => Err(StoreError::Failed("nothing was said to be known".into())),
+            }
+        }
+        .boxed()
+    }
+
+    fn admit_known<'a>(
+        &'a self,
+        admission: &'a Admission,
+        known: &'a Known,
+        now: Option<Timestamp>,
+    ) -> BoxFuture<'a, Result<Asked, StoreError>> {
+        self.guard.admit(admission, Some(known), now).boxed()
+    }
+
+    fn tells(&self) -> bool {
+        self.guard.remote.tells()
+    }
+
+    fn tell<'a>(
+        &'a self,
+        customer: Option<&'a ScopeKey>,
+        number: u64,
+        keep: Option<Duration>,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        async move {
+            self.guard.ask()?;
+            self.guard.heard(self.guard.remote.tell(customer, number, keep).await)
+        }
+        .boxed()
     }
 
     fn settle<'a>(&'a self, batch: &'a [Settlement], now: Option<Timestamp>) -> BoxFuture<'a, Result<(), StoreError>> {
@@ -264,21 +296,28 @@ impl Ledger for Guarded {
 // === impl Guard ===
 
 impl Guard {
-    async fn admit(&self, admission: &Admission, now: Option<Timestamp>) -> Result<Decision, StoreError> {
+    async fn admit(&self, admission: &Admission, known: Option<&Known>, now: Option<Timestamp>) -> Result<Asked, StoreError> {
         if self.breaker.is_open() {
-            return self.alone(admission, now, false);
+            return self.alone(admission, now, false).map(Asked::Decided);
         }
         // A caller that leaves before the store has answered may leave a hold behind.
         let abandoned = self.orphans.unless_heard(admission, &*self.clock, &self.trouble);
-        let result = self.remote.admit(admission, now).await;
+        let result = match known {
+            Some(known) => self.remote.admit_known(admission, known, now).await,
+            None => self.remote.admit(admission, now).await.map(Asked::Decided),
+        };
         abandoned.heard();
         let Err(error) = &result else {
             self.breaker.succeeded();
-            return result.inspect(|decision| self.memory.saw(admission, decision));
+            return result.inspect(|asked| {
+                if let Asked::Decided(decision) = asked {
+                    self.memory.saw(admission, decision);
+                }
+            });
         };
         match self.failed(error) {
             Fault::Request => result,
-            fault => self.alone(admission, now, fault == Fault::Silent),
+            fault => self.alone(admission, now, fault == Fault::Silent).map(Asked::Decided),
         }
     }
 

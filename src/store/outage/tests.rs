@@ -391,7 +391,7 @@ async fn a_request_keeps_what_it_has_while_the_store_is_away() {
     while scene.guarded.status().away {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    scene.guarded.settle(&[old.clone()], None).await.expect("it answers");
+    scene.guarded.settle(std::slice::from_ref(&old), None).await.expect("it answers");
     while scene.books().await.1 > 0 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

@@ -10,8 +10,9 @@ use crate::config::policy::LostHold;
 use crate::domain::{ReservationId, Timestamp};
 use crate::limit::bucket::MAX_EXACT;
 use crate::limit::{Admission, Claim, Elastic, LimitName, Line, Measure, Rule, ScopeKey, Settlement};
-use crate::store::Renewal;
+use crate::store::{Known, Renewal};
 use redis::Cmd;
+use std::time::Duration;
 
 /// The latest boundary of a period that still is an exact number of microseconds, in seconds (the year 2255).
 const MAX_SECOND: u64 = 9_000_000_000;
@@ -64,6 +65,24 @@ impl<'a> Ask<'a> {
         call.admission(&keys, self, floors);
         call.0
     }
+
+    /// `EVALSHA` of `admit.lua` behind `known.lua`, on one server.
+    pub(super) fn command_known(&self, sha: &str, known: &Known, floors: &Floors, now: Option<Timestamp>) -> Cmd {
+        let customer = &self.admission.customer;
+        let last = known_keys(customer, self.group);
+        let keys = KeySet::new(self.group, customer, &[Shelf::Holds, Shelf::Leases], self.claims().map(limit_of)).with(&last);
+        let mut call = Call::begin(sha, &keys, 13 + 15 * self.admission.claims.len());
+        call.now(now);
+        call.admission(&keys, self, floors);
+        call.number(known.customer);
+        call.number(known.plans);
+        call.0
+    }
+}
+
+/// Where the numbers stand that must be known: of the customer's overrides, of the plans.
+pub(super) const fn known_keys(customer: &ScopeKey, group: Group) -> [Key<'_>; 2] {
+    [Key { scope: customer, shelf: Shelf::Said, group }, Key { scope: customer, shelf: Shelf::Plans, group }]
 }
 
 /// `EVALSHA` of `replace.lua`: takes what is asked in the place of the lines that lie in the same group.
@@ -76,6 +95,16 @@ pub(super) fn replace(sha: &str, old: &Settlement, ask: &Ask<'_>, floors: &Floor
     call.end(&keys, ask.group, old, floors);
     call.admission(&keys, ask, floors);
     call.0
+}
+
+/// `SET` of what must be known of a customer, or of the plans.
+pub(super) fn tell(key: Key<'_>, number: u64, keep: Option<Duration>) -> Cmd {
+    let mut call = redis::cmd("SET");
+    call.arg(key).arg(number.min(MAX_EXACT));
+    if let Some(keep) = keep {
+        call.arg("EX").arg(keep.as_secs().clamp(1, MAX_SECOND));
+    }
+    call
 }
 
 /// `EVALSHA` of `settle.lua`, about the lines that lie in this group. `charged`: as far as other groups know, its rates were.

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 /// Locks: requests of different customers seldom meet.
 const SHARDS: usize = 64;
 /// Between two lines in the log.
-const QUIET: Duration = Duration::from_mins(1);
+const QUIET: Duration = Duration::from_secs(60);
 
 /// What was seen spent of one budget. Whatever is later compares greater.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

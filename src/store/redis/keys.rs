@@ -29,6 +29,10 @@ pub(super) enum Shelf {
     EvenEnds,
     /// The same, in an odd hour.
     OddEnds,
+    /// Which overrides of a customer are in force (a number); kept as long as they are.
+    Said,
+    /// Which plans set at run time are in force (a number), whatever the scope; kept for ever.
+    Plans,
 }
 
 impl Shelf {
@@ -46,6 +50,8 @@ impl Shelf {
             Self::Lost => "lost",
             Self::EvenEnds => "ends0",
             Self::OddEnds => "ends1",
+            Self::Said => "said",
+            Self::Plans => "plans",
         }
     }
 }
@@ -65,6 +71,7 @@ impl fmt::Display for Key<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (owner, shelf) = (&*self.scope.owner, self.shelf.as_str());
         match self.scope.scope {
+            _ if self.shelf == Shelf::Plans => write!(f, "tg1:{{shared}}:{shelf}"),
             _ if self.shelf == Shelf::Leases => match self.group {
                 Group::Whole | Group::Shared => write!(f, "tg1:{{shared}}:{shelf}"),
                 Group::Customer => write!(f, "{}", Index::Customers(Tag::of(owner))),
@@ -154,6 +161,12 @@ impl<'a> KeySet<'a> {
             }
         }
         Self(keys)
+    }
+
+    /// The same with more keys behind them.
+    pub(super) fn with(mut self, last: &[Key<'a>]) -> Self {
+        self.0.extend_from_slice(last);
+        self
     }
 
     /// The keys.

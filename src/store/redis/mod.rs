@@ -39,10 +39,10 @@ use self::keys::{Key, Shelf};
 use self::link::Eviction;
 use self::servers::Servers;
 use self::slots::Group;
-use super::{Balance, Ledger, Renewal, StoreError};
+use super::{Asked, Balance, Known, Ledger, Renewal, StoreError};
 use crate::config::policy::{LostHold, RedisServers, Secret};
 use crate::domain::Timestamp;
-use crate::limit::{Admission, Decision, ScopeKey, Settlement};
+use crate::limit::{Admission, Decision, Scope, ScopeKey, Settlement};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
@@ -110,6 +110,29 @@ impl RedisLedger {
         let decision = reply::decision(&reply, ask.claims().count())?;
         self.floors.decided(ask.claims(), &decision, &reply);
         Ok(decision)
+    }
+
+    /// The keys of the numbers that must be known of a customer and of the plans, and their slots.
+    fn known_keys<'a>(&self, customer: &'a ScopeKey) -> [(u16, Key<'a>); 2] {
+        let groups = self.servers.groups();
+        let (own, shared) = (groups[0], groups[groups.len() - 1]);
+        let [said, _] = call::known_keys(customer, own);
+        let [_, plans] = call::known_keys(customer, shared);
+        [(own.slot(&customer.owner), said), (shared.slot(""), plans)]
+    }
+
+    /// The numbers that are in force.
+    async fn in_force(&self, customer: &ScopeKey) -> Result<Known, StoreError> {
+        let get = |(slot, key)| {
+            let mut command = redis::cmd("GET");
+            command.arg(key);
+            (slot, command)
+        };
+        let replies = self.servers.all(self.known_keys(customer).map(get).into()).await?;
+        match replies.as_slice() {
+            [said, plans] => Ok(Known { customer: reply::number(said)?, plans: reply::number(plans)? }),
+            _ => Err(StoreError::Failed(String::from("no reply to a command"))),
+        }
     }
 
     /// One call of `replace.lua`.
@@ -184,6 +207,55 @@ impl Ledger for RedisLedger {
                 Servers::One(_) => self.decide(&Ask::all(admission, Group::Whole), now).await,
                 Servers::Cluster(_) => split::admit(self, admission, now).await,
             }
+        }
+        .boxed()
+    }
+
+    fn admit_known<'a>(
+        &'a self,
+        admission: &'a Admission,
+        known: &'a Known,
+        now: Option<Timestamp>,
+    ) -> BoxFuture<'a, Result<Asked, StoreError>> {
+        async move {
+            let ask = match &self.servers {
+                Servers::One(_) => Ask::all(admission, Group::Whole),
+                // Their numbers lie in two slots, and who asks both groups cannot take anything back so late: they are looked at before.
+                Servers::Cluster(_) => {
+                    let in_force = self.in_force(&admission.customer).await?;
+                    if in_force != *known {
+                        return Ok(Asked::Stale(in_force));
+                    }
+                    return split::admit(self, admission, now).await.map(Asked::Decided);
+                }
+            };
+            let command = ask.command_known(self.servers.scripts().admit_known(), known, &self.floors, now);
+            let reply = self.servers.one(ask.group.slot(&admission.customer.owner), command).await?;
+            if let Some(in_force) = reply::stale(&reply)? {
+                return Ok(Asked::Stale(in_force));
+            }
+            let decision = reply::decision(&reply, ask.claims().count())?;
+            self.floors.decided(ask.claims(), &decision, &reply);
+            Ok(Asked::Decided(decision))
+        }
+        .boxed()
+    }
+
+    fn tells(&self) -> bool {
+        true
+    }
+
+    fn tell<'a>(
+        &'a self,
+        customer: Option<&'a ScopeKey>,
+        number: u64,
+        keep: Option<Duration>,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        async move {
+            let nobody = ScopeKey { scope: Scope::Customer, owner: "".into() };
+            let [said, plans] = self.known_keys(customer.unwrap_or(&nobody));
+            let (slot, key) = if customer.is_some() { said } else { plans };
+            self.servers.one(slot, call::tell(key, number, keep)).await.map(drop)
         }
         .boxed()
     }

@@ -3,7 +3,7 @@
 use super::keys::budget_named;
 use crate::domain::Timestamp;
 use crate::limit::{Decision, Outcome, Verdict};
-use crate::store::{Balance, StoreError};
+use crate::store::{Balance, Known, StoreError};
 use redis::Value;
 use std::sync::Arc;
 
@@ -40,6 +40,28 @@ fn verdict(numbers: &[i64]) -> Result<Verdict, StoreError> {
         other => return Err(StoreError::Failed(format!("admit gave the outcome {other}"))),
     };
     Ok(Verdict { outcome, used: n(2)?, held: n(3)?, remaining: n(4)?, reset_in: n(5)?, booked: n(6)? })
+}
+
+/// Of the reply of `admit.lua` behind `known.lua`: what is in force instead, if that is what it says.
+pub(super) fn stale(reply: &Value) -> Result<Option<Known>, StoreError> {
+    match reply {
+        Value::Array(parts) if matches!(parts.as_slice(), [Value::Int(-1), ..]) => {
+            let numbers = integers("known", reply, 3)?;
+            Ok(Some(Known { customer: natural(numbers[1])?, plans: natural(numbers[2])? }))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// A number that `GET` answered; nothing is zero.
+pub(super) fn number(reply: &Value) -> Result<u64, StoreError> {
+    match reply {
+        Value::Nil => Ok(0),
+        Value::BulkString(digits) => {
+            std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()).ok_or_else(|| unexpected("GET", reply))
+        }
+        _ => Err(unexpected("GET", reply)),
+    }
 }
 
 /// The reply of `settle.lua`: whether the hold was known, now or when it was settled before. Whether something was booked is the

@@ -6,6 +6,7 @@ const LIMITS: &str = include_str!("../../../lua/limits.lua");
 const CLAIMS: &str = include_str!("../../../lua/claims.lua");
 const ENDS: &str = include_str!("../../../lua/ends.lua");
 const ADMIT: &str = include_str!("../../../lua/admit.lua");
+const KNOWN: &str = include_str!("../../../lua/known.lua");
 const SETTLE: &str = include_str!("../../../lua/settle.lua");
 const REPLACE: &str = include_str!("../../../lua/replace.lua");
 const RENEW: &str = include_str!("../../../lua/renew.lua");
@@ -19,6 +20,7 @@ const DOCUMENT_LIST: &str = include_str!("../../../lua/document_list.lua");
 /// All scripts with the parts they share in front.
 pub(super) struct Scripts {
     admit: Prepared,
+    admit_known: Prepared,
     settle: Prepared,
     replace: Prepared,
     renew: Prepared,
@@ -45,6 +47,7 @@ impl Scripts {
         };
         Self {
             admit: prepare(LIMITS, &[CLAIMS, ADMIT]),
+            admit_known: prepare(LIMITS, &[KNOWN, CLAIMS, ADMIT]),
             settle: prepare(LIMITS, &[ENDS, SETTLE]),
             replace: prepare(LIMITS, &[ENDS, CLAIMS, REPLACE]),
             renew: prepare(LIMITS, &[RENEW]),
@@ -59,6 +62,11 @@ impl Scripts {
     /// What `EVALSHA` takes for an admission.
     pub(super) fn admit(&self) -> &str {
         &self.admit.sha
+    }
+
+    /// What `EVALSHA` takes for an admission that is only decided if what is known is in force.
+    pub(super) fn admit_known(&self) -> &str {
+        &self.admit_known.sha
     }
 
     /// What `EVALSHA` takes for a settlement.
@@ -104,9 +112,8 @@ impl Scripts {
     /// Adds the commands that make a server know them all.
     pub(super) fn load(&self, pipeline: &mut Pipeline) {
         let documents = [&self.document_get, &self.document_put, &self.document_list];
-        for script in
-            [&self.admit, &self.settle, &self.replace, &self.renew, &self.sweep].into_iter().chain(documents).chain(&self.lower)
-        {
+        let ledger = [&self.admit, &self.admit_known, &self.settle, &self.replace, &self.renew, &self.sweep];
+        for script in ledger.into_iter().chain(documents).chain(&self.lower) {
             pipeline.cmd("SCRIPT").arg("LOAD").arg(&script.source);
         }
     }

@@ -56,7 +56,7 @@ fn chat_message(json: &str, text: &mut String) -> u64 {
     function_call.into_iter().for_each(|call| called(call, text));
     let [transcript, data] = audio.and_then(|json| pick(json, ["transcript", "data"])).unwrap_or_default();
     push(transcript, text);
-    data.and_then(|json| string(json)).map_or(0, |data| data.len() as u64)
+    data.and_then(string).map_or(0, |data| data.len() as u64)
 }
 
 /// A function's name and arguments, or a custom tool's name and input.

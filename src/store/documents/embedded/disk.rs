@@ -23,7 +23,7 @@ const CACHE: u64 = 16 << 20;
 /// Where the last version given is kept: no collection's name begins so.
 const LAST_VERSION: &[u8] = b"\0version";
 
-/// The key spaces; see [`format`].
+/// The key spaces; see [`mod@format`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Space {
     /// The documents.

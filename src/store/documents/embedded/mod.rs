@@ -1,7 +1,7 @@
 //! Documents of a single process: a `fjall` database in a directory.
 //!
 //! Nothing is kept in memory but what the database caches (some tens of megabytes): there is a record of every request. Writes go
-//! through one thread (see [`writer`]) and are acknowledged when the operating system has them, so killing the process loses none; a
+//! through one thread (see `writer`) and are acknowledged when the operating system has them, so killing the process loses none; a
 //! power cut may lose the last second. Reads go to the database, off the async threads, a bounded number at once. Neither outlasts a
 //! deadline, whatever the disk does.
 
