@@ -5,6 +5,7 @@ use crate::oracle::State;
 use crate::world::{Checked, Ending, Flight, World, limit_of};
 use futures_util::FutureExt;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use tollgate::limit::{Line, Settlement};
 
 impl World {
@@ -32,10 +33,10 @@ impl World {
     /// The store has been told an ending: what the others see of it, who count it once.
     pub fn has_delivered(&mut self, mut ending: Ending) {
         let reservation = ending.settlement.reservation;
-        if !self.fates.contains_key(&reservation) {
+        if let Entry::Vacant(fate) = self.fates.entry(reservation) {
             let known = used(&ending);
             let booked = known.iter().filter(|(ask, ..)| ask.is_budget());
-            self.fates.insert(reservation, booked.map(|(ask, start, n)| (ask.key.clone(), *start, *n)).collect());
+            fate.insert(booked.map(|(ask, start, n)| (ask.key.clone(), *start, *n)).collect());
             for (n, (ask, _, actual)) in known.iter().enumerate() {
                 for (_, id, amount, _) in self.minutes.get_mut(&ask.key).into_iter().flatten() {
                     *amount = if *id == reservation { (*amount).min(*actual) } else { *amount };

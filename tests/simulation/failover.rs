@@ -80,7 +80,7 @@ struct Run<'a> {
     now: u64,
     gateways: [(RedisLedger, Seen); 2],
     books: Books,
-    copy: Option<(Books, Vec<(Vec<u8>, Vec<u8>)>)>,
+    copy: Option<(Books, Vec<Dumped>)>,
     requests: Vec<Request>,
     /// All that was ever booked, by budget.
     booked: [u64; 3],
@@ -89,6 +89,8 @@ struct Run<'a> {
 }
 
 type Checked = Result<(), String>;
+/// A key, and what it holds.
+type Dumped = (Vec<u8>, Vec<u8>);
 
 fn gateway(server: &RedisServer) -> RedisLedger {
     let ledger = RedisLedger::connect(&[&server.url()], Duration::from_secs(20)).expect("an address");
