@@ -10,7 +10,8 @@
 --   2, 3  how reservations of the even and of the odd hours ended (hash: reservation -> end; field `hour`: which hour)
 --   4     holds of the customer that a sweeper booked (hash: reservation -> tombstone, see sweep.lua)
 --
--- An end is remembered for one to two hours, longer than anything is replayed. Its first letter says how it came: `s` settled.
+-- An end is remembered for one to two hours, longer than anything is replayed. Its letter says how it came: `s` settled, `u` settled
+-- without a hold that should have been known, so that rates were not refunded.
 
 local HOUR = 3600000000
 
@@ -37,7 +38,7 @@ local function read_known(e, now)
   local ended = read('HMGET', e.ends, e.reservation, 'hour') or {}
   local earlier = read('HGET', KEYS[3 - e.hour % 2], e.reservation)
   e.begun = tonumber(ended[2] or nil)
-  e.again = (ended[1] or earlier) and true
+  e.again = ended[1] or earlier
   e.over = e.again and not e.hold and not e.lost
 
   -- Rates that may never have been charged are not refunded: what claims budgets has a hold, or had one.
@@ -114,7 +115,7 @@ local function write_end(e)
   -- Two hours ago this hash began; what it remembers is past any replay. (An hour ahead of ours is a clock that was set back.)
   if e.begun and e.begun < e.hour then redis.call('DEL', e.ends) end
   local hour = max(e.begun or 0, e.hour)
-  redis.call('HSET', e.ends, e.reservation, 's', 'hour', format('%.0f', hour))
+  redis.call('HSET', e.ends, e.reservation, e.again or (e.charged and 's' or 'u'), 'hour', format('%.0f', hour))
   keep(e.ends, 2 * HOUR_MS)
 end
 

@@ -288,8 +288,10 @@ function Window:fit(now, amount, max_wait)
   return REFUSED, wait - max_wait
 end
 
+-- A slot that holds nothing would make others wait, so there are none.
 function Window:add(second, amount)
   local n = #self.seconds
+  if amount == 0 then return end
   if n > 0 and self.seconds[n] >= second then
     self.amounts[n] = min(self.amounts[n] + amount, EXACT)
   else
@@ -308,18 +310,12 @@ function Window:correct(claimed, actual, now, booked)
   end
   for i, second in ipairs(self.seconds) do
     if second == booked then
-      self.amounts[i] = max(self.amounts[i] - (claimed - actual), 0)
+      self.amounts[i] = self.amounts[i] - (claimed - actual)
+      if self.amounts[i] <= 0 then
+        table.remove(self.seconds, i)
+        table.remove(self.amounts, i)
+      end
       return
-    end
-  end
-end
-
--- A slot that holds nothing makes nobody wait.
-function Window:forget_empty(second)
-  for i = #self.seconds, 1, -1 do
-    if self.seconds[i] == second and self.amounts[i] == 0 then
-      table.remove(self.seconds, i)
-      table.remove(self.amounts, i)
     end
   end
 end

@@ -47,7 +47,6 @@ for _, c in ipairs(lines) do
       c:correct(c.claimed, c.actual, c.forgive)
     elseif c.kind == 'w' then
       c:correct(c.claimed, c.actual, now, c.booked)
-      c:forget_empty(c.booked)
     elseif replace(c, c.actual) then
       c:settle(c.booked, c.claimed - c.actual, 0, 0)
     end

@@ -2,6 +2,8 @@
 //!
 //! The behaviour that all stores share is in `tests/store_conformance.rs`, which runs on a cluster as well.
 
+#[path = "redis_cluster/audit.rs"]
+mod audit;
 #[path = "support/bed.rs"]
 #[expect(dead_code, reason = "the bed serves several tests; none uses all of it")]
 mod bed;

@@ -1,8 +1,8 @@
 //! The ledger under a simulated fleet: seeded schedules over a virtual clock.
 //!
-//! Three gateways ask, wait, start, settle, crash, freeze, repeat themselves and lose replies; plans change, periods end, the clock
+//! Three gateways ask, wait, start, change to another model, settle, crash, freeze, repeat themselves and lose replies; plans change, periods end, the clock
 //! jitters. After every step the store's answer is compared with an oracle that shares no arithmetic with it, and with what a customer, a
-//! provider and an accountant would hold against it. A run is its seed: a failing one prints how to see it again, step by step.
+//! provider and an accountant would hold against it. `failover` does so to a Redis that forgets its last writes. A run is its seed: a failing one prints how to see it again, step by step.
 
 #[path = "simulation/books.rs"]
 mod books;
@@ -10,6 +10,8 @@ mod books;
 mod broken;
 #[path = "simulation/events.rs"]
 mod events;
+#[path = "simulation/failover.rs"]
+mod failover;
 #[path = "simulation/limits.rs"]
 mod limits;
 #[path = "simulation/mishaps.rs"]
@@ -18,6 +20,11 @@ mod mishaps;
 mod oracle;
 #[path = "simulation/provider.rs"]
 mod provider;
+#[path = "support/redis_server.rs"]
+#[expect(dead_code, reason = "the server serves several tests; none uses all of it")]
+mod redis_server;
+#[path = "simulation/replace.rs"]
+mod replace;
 #[path = "simulation/world.rs"]
 mod world;
 
@@ -110,11 +117,15 @@ fn the_books_hold_whatever_happens() {
         "left while waiting",
         "never attempted",
         "no ceiling at the start",
+        "not replaced",
         "output cap lowered",
         "plan changed",
         "refused by a rate",
         "refused by what is in flight",
         "refused by what is spent",
+        "replaced",
+        "replaced after its end",
+        "replacement's reply lost",
         "settled after the sweep",
         "settled again",
         "settled again after a lost reply",

@@ -1,7 +1,12 @@
-//! `tollgate audit`: recomputes every balance of the embedded store from its ledger and says where they differ.
+//! `tollgate audit`: recomputes the books and says where they differ.
+//!
+//! Of the embedded store every balance, from its ledger, while no gateway has it open; of Redis what is held, from the requests in
+//! flight, at any time.
+
+mod redis;
 
 use super::{BAD_CONFIG, out};
-use crate::config::policy::StoreKind;
+use crate::config::policy::{RedisServers, StoreKind};
 use crate::config::{Env, Policy};
 use crate::domain::{Clock, NanoUsd};
 use crate::limit::LimitName;
@@ -13,16 +18,17 @@ use std::process::ExitCode;
 
 /// The exit code when something does not add up.
 pub const DIFFERS: u8 = 1;
-/// The exit code when nothing could be said: no journal, or a gateway has it open.
+/// The exit code when nothing could be said: no journal, or a gateway has it open, or Redis is away.
 pub const NO_AUDIT: u8 = 2;
 
 /// Differences that are printed; more are counted.
 const PRINTED: usize = 20;
 
-/// Audits a data directory, or that of the configuration (none = the shipped one), and prints to stdout.
+/// Audits a data directory, or the store of the configuration (none = the shipped one), and prints to stdout.
 pub fn run(config: Option<&Path>, data: Option<PathBuf>) -> ExitCode {
-    let directory = match data.map_or_else(|| configured(config), Ok) {
-        Ok(directory) => directory,
+    let directory = match data.map_or_else(|| configured(config), |path| Ok(Store::Embedded(path))) {
+        Ok(Store::Embedded(directory)) => directory,
+        Ok(Store::Redis(servers)) => return redis::run(&servers),
         Err(code) => return code,
     };
     match audit(&directory, SystemClock.now()) {
@@ -35,13 +41,17 @@ pub fn run(config: Option<&Path>, data: Option<PathBuf>) -> ExitCode {
     }
 }
 
-fn configured(config: Option<&Path>) -> Result<PathBuf, ExitCode> {
+/// What is audited.
+enum Store {
+    Embedded(PathBuf),
+    Redis(RedisServers),
+}
+
+fn configured(config: Option<&Path>) -> Result<Store, ExitCode> {
     match Policy::load(config, &Env::of_process()) {
         Ok((policy, _)) => match policy.store {
-            StoreKind::Embedded { path, .. } => Ok(path),
-            StoreKind::Redis { .. } => {
-                Err(super::fail("the configured store is Redis; the audit reads the journal of an embedded store", BAD_CONFIG))
-            }
+            StoreKind::Embedded { path, .. } => Ok(Store::Embedded(path)),
+            StoreKind::Redis { servers, .. } => Ok(Store::Redis(servers)),
         },
         Err(problems) => {
             problems.iter().for_each(|problem| out::complain(&problem.to_string()));

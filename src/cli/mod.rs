@@ -36,8 +36,8 @@ enum Command {
     Demo(Demo),
     /// Check a configuration: prints every problem with its line, or what it amounts to
     Check(Check),
-    /// Recompute every balance of the embedded store from its ledger, while no gateway runs. Exits with 0: clean, 1: something does not
-    /// add up, 2: nothing could be read
+    /// Recompute the books: every balance of the embedded store from its ledger, while no gateway runs; of Redis what each budget holds
+    /// from the requests in flight, also while gateways run. Exits with 0: clean, 1: something does not add up, 2: nothing could be read
     Audit(Audit),
     /// Try limits out under a virtual clock, without a provider: play a scenario file (those that come with Tollgate are in
     /// config/scenarios), or replay an access log against other limits, or a trace against a ceiling
@@ -87,7 +87,7 @@ struct Check {
 struct Audit {
     #[command(flatten)]
     config: ConfigPath,
-    /// The store's directory, instead of the configured one
+    /// The directory of an embedded store, instead of the configured store
     #[arg(long, value_name = "DIRECTORY")]
     data: Option<PathBuf>,
 }

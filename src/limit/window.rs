@@ -10,7 +10,8 @@ use std::collections::VecDeque;
 /// Seconds a slot stays in the sum after its own second.
 const SPAN: u64 = 60;
 
-/// Slots in use, oldest first: second and amount. A claim that waits stands in the slot in which it starts.
+/// Slots in use, oldest first: second and amount. A claim that waits stands in the slot in which it starts. None is empty: a slot that
+/// holds nothing would make others wait behind nobody.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WindowState {
     /// When it was last looked at: what tells slots of those who wait from those of a clock that was set back.
@@ -78,6 +79,7 @@ impl WindowState {
     /// Books `amount` in `second`, which is not before the newest slot.
     pub fn take(&mut self, second: u64, amount: u64) {
         match self.slots.back_mut() {
+            _ if amount == 0 => {}
             Some((newest, sum)) if *newest >= second => *sum += amount,
             _ => self.slots.push_back((second, amount)),
         }
@@ -88,8 +90,11 @@ impl WindowState {
         self.advance(now);
         if actual > claimed {
             self.take(now.secs(), actual - claimed);
-        } else if let Some((_, sum)) = self.slots.iter_mut().find(|(slot, _)| *slot == second) {
-            *sum = sum.saturating_sub(claimed - actual);
+        } else if let Some(slot) = self.slots.iter().position(|(slot, _)| *slot == second) {
+            self.slots[slot].1 = self.slots[slot].1.saturating_sub(claimed - actual);
+            if self.slots[slot].1 == 0 {
+                self.slots.remove(slot);
+            }
         }
     }
 
@@ -154,6 +159,18 @@ mod tests {
         assert_eq!(window.used(at(90_000)), 0);
         window.correct(at(90_000), at(0).secs(), 4, 9);
         assert_eq!(window.used(at(90_000)), 5, "an overrun counts now");
+    }
+
+    #[test]
+    fn nobody_waits_behind_a_place_that_was_given_back() {
+        let mut window = WindowState::default();
+        window.take(at(0).secs(), 10);
+        window.take(at(61_000).secs(), 5);
+        window.take(at(70_000).secs(), 0);
+        assert_eq!(window.until_empty(at(0)), 122_000_000, "nothing was taken of a later second");
+        window.correct(at(1_000), at(61_000).secs(), 5, 0);
+        window.correct(at(2_000), at(0).secs(), 10, 0);
+        assert_eq!((window.fit(10, at(2_000), 10, 0), window.until_empty(at(2_000)), window.slots()), (Fit::Now, 0, 0));
     }
 
     #[test]

@@ -82,8 +82,12 @@ async fn a_request_costs_two_calls_on_its_path_in_a_cluster_and_one_elsewhere() 
     let [path, with_confirmation, settled] = cost(&store, stats, everything(), 2).await;
     assert!((2..=3).contains(&path), "{path}");
     assert_eq!((with_confirmation, settled), (3, 2), "two on the path, one confirmation behind it, a settlement each");
-    assert_eq!(cost(&store, stats, vec![rpm(1), dollars(DOLLAR, 500)], 0).await, [1, 1, 1], "nothing shared");
-    assert_eq!(cost(&store, stats, vec![app(dollars(DOLLAR, 500)), pool(9)], 0).await, [1, 1, 1], "nothing of the customer");
+    assert_eq!(
+        cost(&store, stats, vec![rpm(1), dollars(DOLLAR, 500)], 0).await,
+        [1, 1, 2],
+        "nothing shared; its end is told everywhere"
+    );
+    assert_eq!(cost(&store, stats, vec![app(dollars(DOLLAR, 500)), pool(9)], 0).await, [1, 1, 2], "nothing of the customer");
     assert_eq!(cost(&store, stats, vec![rpm(1), pool(9)], 1).await, [2, 2, 2], "no budget of the customer: nothing to confirm");
     let before = stats();
     assert!(!store.ask(0, vec![rpm(61), pool(1)]).await.decision.admitted);

@@ -5,6 +5,7 @@ use crate::oracle::State;
 use crate::world::{Checked, Ending, Flight, World, limit_of};
 use futures_util::FutureExt;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use tollgate::limit::{Line, Settlement};
 
 impl World {
@@ -18,37 +19,41 @@ impl World {
     }
 
     /// The store gets a batch of endings.
-    pub fn deliver(&mut self, mut batch: Vec<Ending>) -> Checked {
+    pub fn deliver(&mut self, batch: Vec<Ending>) -> Checked {
         let now = self.reading();
         let settlements: Vec<_> = batch.iter().map(|ending| ending.settlement.clone()).collect();
         self.ledger.settle(&settlements, None).now_or_never().expect("in memory").map_err(|e| e.to_string())?;
-        for ending in &mut batch {
-            let Settlement { reservation, lines, .. } = &ending.settlement;
-            let of = |(ask, line): (&Ask, &Line)| (ask.clone(), line.booked, line.actual);
-            let known: Vec<_> = ending.held.iter().zip(lines).map(of).collect();
-            self.oracle.settle(now, *reservation, &known);
-            if !self.fates.contains_key(reservation) {
-                let booked = known.iter().filter(|(ask, ..)| ask.is_budget());
-                self.fates.insert(*reservation, booked.map(|(ask, start, n)| (ask.key.clone(), *start, *n)).collect());
-                for (n, (ask, _, actual)) in known.iter().enumerate() {
-                    for (_, id, amount, _) in self.minutes.get_mut(&ask.key).into_iter().flatten() {
-                        *amount = if id == reservation { (*amount).min(*actual) } else { *amount };
-                    }
-                    if ask.is_ceiling() {
-                        let (mirror, refund) = (&mut self.ceiling[limit_of(ask)], ask.amount - actual);
-                        match ending.arrived.iter().find(|(sent, _)| *sent == n) {
-                            // The provider gives back when we do.
-                            Some((_, at)) if refund > 0 => mirror.refunds(self.now, *at, refund),
-                            Some(_) => {}
-                            None => mirror.gives_up(ask.amount, refund),
-                        }
+        for ending in batch {
+            self.oracle.settle(now, ending.settlement.reservation, &used(&ending));
+            self.has_delivered(ending);
+        }
+        Ok(())
+    }
+
+    /// The store has been told an ending: what the others see of it, who count it once.
+    pub fn has_delivered(&mut self, mut ending: Ending) {
+        let reservation = ending.settlement.reservation;
+        if let Entry::Vacant(fate) = self.fates.entry(reservation) {
+            let known = used(&ending);
+            let booked = known.iter().filter(|(ask, ..)| ask.is_budget());
+            fate.insert(booked.map(|(ask, start, n)| (ask.key.clone(), *start, *n)).collect());
+            for (n, (ask, _, actual)) in known.iter().enumerate() {
+                for (_, id, amount, _) in self.minutes.get_mut(&ask.key).into_iter().flatten() {
+                    *amount = if *id == reservation { (*amount).min(*actual) } else { *amount };
+                }
+                if ask.is_ceiling() {
+                    let (mirror, refund) = (&mut self.ceiling[limit_of(ask)], ask.amount - actual);
+                    match ending.arrived.iter().find(|(sent, _)| *sent == n) {
+                        // The provider gives back when we do.
+                        Some((_, at)) if refund > 0 => mirror.refunds(self.now, *at, refund),
+                        Some(_) => {}
+                        None => mirror.gives_up(ask.amount, refund),
                     }
                 }
             }
-            ending.first.get_or_insert(self.now);
         }
-        self.delivered.extend(batch);
-        Ok(())
+        ending.first.get_or_insert(self.now);
+        self.delivered.push(ending);
     }
 
     pub fn has_ended(&self, ending: &Ending) -> bool {
@@ -111,4 +116,10 @@ impl World {
         }
         Ok(())
     }
+}
+
+/// What each line held, where it was booked, and what was used.
+pub fn used(ending: &Ending) -> Vec<(Ask, u64, u64)> {
+    let of = |(ask, line): (&Ask, &Line)| (ask.clone(), line.booked, line.actual);
+    ending.held.iter().zip(&ending.settlement.lines).map(of).collect()
 }

@@ -32,9 +32,13 @@ pub enum Fault {
     RefusesWhatFits,
     /// A refused request pays for its request and tokens all the same.
     ChargesTheRefused,
+    /// What takes the place of a reservation is admitted, and the old one goes on holding.
+    ForgetsTheReplaced,
+    /// What does not fit in the place of a reservation has ended it all the same.
+    EndsWhatStands,
 }
 
-pub const FAULTS: [Fault; 10] = [
+pub const FAULTS: [Fault; 12] = [
     Fault::SettlesTwice,
     Fault::LosesSettlements,
     Fault::ForgetsHolds,
@@ -45,6 +49,8 @@ pub const FAULTS: [Fault; 10] = [
     Fault::StartsEarly,
     Fault::RefusesWhatFits,
     Fault::ChargesTheRefused,
+    Fault::ForgetsTheReplaced,
+    Fault::EndsWhatStands,
 ];
 
 pub struct Broken {
@@ -140,7 +146,17 @@ impl Ledger for Broken {
         admission: &'a Admission,
         now: Option<Timestamp>,
     ) -> BoxFuture<'a, Result<Decision, StoreError>> {
-        self.inner.replace(old, admission, now)
+        async move {
+            match self.fault {
+                Fault::ForgetsTheReplaced => self.inner.admit(admission, now).await,
+                Fault::EndsWhatStands => {
+                    self.inner.settle(std::slice::from_ref(old), now).await?;
+                    self.inner.admit(admission, now).await
+                }
+                _ => self.inner.replace(old, admission, now).await,
+            }
+        }
+        .boxed()
     }
 
     fn read<'a>(&'a self, scope: &'a ScopeKey) -> BoxFuture<'a, Result<Vec<Balance>, StoreError>> {

@@ -3,7 +3,7 @@
 use crate::limits::{Ask, HOUR, MINUTE, SECOND, Scarce, Size};
 use crate::oracle::period_start;
 use crate::world::{Checked, Ending, Flight, LEASE, Phase, REPLAY, World};
-use tollgate::limit::{Measure, Outcome, Scope, ScopeKey};
+use tollgate::limit::{Decision, Measure, Outcome, Scope, ScopeKey};
 
 /// How far ahead of a period's end or start a jump lands.
 const NEAR: u64 = 3 * SECOND;
@@ -12,7 +12,8 @@ impl World {
     /// One thing happens, and everything that must hold is checked.
     pub fn step(&mut self) -> Checked {
         match self.rng.u8(0..100) {
-            0..34 => self.request()?,
+            0..31 => self.request()?,
+            31..34 => self.replaces()?,
             34..38 => (0..6).try_for_each(|_| self.request())?,
             38..56 => self.passes_time()?,
             56..70 => self.finishes(),
@@ -61,21 +62,10 @@ impl World {
             let Size { tokens, dollars, .. } = size;
             format!("gateway {gateway} asks {id} for c{customer}: {tokens} tokens, {dollars} nano-dollars: {outcomes:?}")
         });
-        for verdict in &decision.verdicts {
-            self.count(match verdict.outcome {
-                Outcome::Fits => "fits",
-                Outcome::Starts(_) => "starts later",
-                Outcome::Refused(_) => "refused by a rate",
-                Outcome::InFlight => "refused by what is in flight",
-                Outcome::Exhausted => "refused by what is spent",
-                Outcome::Never => "larger than the limit",
-                Outcome::Deferred => "ceiling deferred",
-            });
-        }
+        self.counts(&decision);
         if !decision.admitted {
             return Ok(());
         }
-        self.count(if decision.granted.is_some() { "output cap lowered" } else { "admitted as asked" });
         let ceiling = asks.iter().filter(|ask| ask.is_ceiling()).cloned().collect();
         let phase = Phase::Waits { start: decision.at.micros() + decision.start_in, deferred: decision.deferred() };
         let (held, lines, arrived) = Default::default();
@@ -97,8 +87,25 @@ impl World {
         Ok(())
     }
 
+    pub fn counts(&mut self, decision: &Decision) {
+        for verdict in &decision.verdicts {
+            self.count(match verdict.outcome {
+                Outcome::Fits => "fits",
+                Outcome::Starts(_) => "starts later",
+                Outcome::Refused(_) => "refused by a rate",
+                Outcome::InFlight => "refused by what is in flight",
+                Outcome::Exhausted => "refused by what is spent",
+                Outcome::Never => "larger than the limit",
+                Outcome::Deferred => "ceiling deferred",
+            });
+        }
+        if decision.admitted {
+            self.count(if decision.granted.is_some() { "output cap lowered" } else { "admitted as asked" });
+        }
+    }
+
     /// Starts a call that has waited long enough, claiming the ceiling first where that was put off.
-    fn begins_if_due(&mut self, which: usize) -> Checked {
+    pub fn begins_if_due(&mut self, which: usize) -> Checked {
         let Phase::Waits { start, deferred } = self.flights[which].phase else { return Ok(()) };
         if start > self.now {
             return Ok(());

@@ -34,7 +34,7 @@ pub struct Expected {
     pub stands: Vec<(u64, u64, u64)>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Oracle {
     pub states: HashMap<Key, State>,
     held: HashSet<ReservationId>,
@@ -70,6 +70,24 @@ impl Oracle {
         Expected { admitted, start_in, granted: granted.filter(|_| admitted), outcomes, stands }
     }
 
+    /// One admission in the place of another: as if that had ended, or nothing at all.
+    pub fn replace(
+        &mut self,
+        now: Timestamp,
+        old: (ReservationId, &[(Ask, u64, u64)]),
+        id: ReservationId,
+        asks: &[Ask],
+        shrinks: Option<Shrinks>,
+    ) -> Expected {
+        let mut after = self.clone();
+        after.settle(now, old.0, old.1);
+        let expected = after.admit(now, id, asks, shrinks);
+        if expected.admitted {
+            *self = after;
+        }
+        expected
+    }
+
     /// Each line: what was held, where it was booked, what was used instead.
     pub fn settle(&mut self, now: Timestamp, id: ReservationId, lines: &[(Ask, u64, u64)]) {
         if !self.ended.insert(id) {
@@ -103,6 +121,7 @@ impl Oracle {
                     if let Some((_, sum)) = slots.iter_mut().find(|(second, _)| second == booked) {
                         *sum = sum.saturating_sub(claimed - actual);
                     }
+                    slots.retain(|(_, sum)| *sum > 0); // whoever left is not in line any more
                 }
                 (State::Budget(periods), _) => {
                     if let Some((_, spent, held)) = periods.iter_mut().find(|(start, ..)| start == booked) {
@@ -259,6 +278,7 @@ fn take(state: &mut State, start: Timestamp, amount: u64) {
 
 fn add(slots: &mut Vec<(u64, u64)>, second: u64, amount: u64) {
     match slots.last_mut() {
+        _ if amount == 0 => {}
         Some((newest, sum)) if *newest >= second => *sum += amount,
         _ => slots.push((second, amount)),
     }

@@ -158,15 +158,25 @@ impl World {
 
     /// Asks the store, and the oracle the same.
     pub fn admit(&mut self, id: ReservationId, customer: &ScopeKey, asks: &[Ask], shrinks: Option<Shrinks>) -> Checked<Decision> {
+        let admission = self.admission(id, customer, asks, shrinks);
+        let now = self.reading();
+        let decision = self.ledger.admit(&admission, None).now_or_never().expect("in memory").map_err(|e| e.to_string())?;
+        let expected = self.oracle.admit(now, id, asks, shrinks);
+        self.compare(asks, &decision, &expected)?;
+        Ok(decision)
+    }
+
+    pub fn admission(&mut self, id: ReservationId, customer: &ScopeKey, asks: &[Ask], shrinks: Option<Shrinks>) -> Admission {
         // A gateway's clock may be hours off; the store's own decides.
         let skew = self.rng.u64(0..10) * HOUR;
         let gateway = Timestamp(if self.rng.bool() { self.now + skew } else { self.now - skew });
         let claims = asks.iter().map(|ask| ask.claim(gateway)).collect();
         let elastic = shrinks.map(|s| Elastic::new(s.fixed.into(), s.per_token.into(), s.wanted, s.floor).expect("exact"));
-        let admission = Admission { reservation: id, customer: customer.clone(), claims, elastic, lease: LEASE };
-        let now = self.reading();
-        let decision = self.ledger.admit(&admission, None).now_or_never().expect("in memory").map_err(|e| e.to_string())?;
-        let expected = self.oracle.admit(now, id, asks, shrinks);
+        Admission { reservation: id, customer: customer.clone(), claims, elastic, lease: LEASE }
+    }
+
+    /// The store's decision is the one that is right.
+    pub fn compare(&mut self, asks: &[Ask], decision: &Decision, expected: &Expected) -> Checked {
         let answered = Expected {
             admitted: decision.admitted,
             start_in: decision.start_in,
@@ -174,7 +184,7 @@ impl World {
             outcomes: decision.verdicts.iter().map(|v| v.outcome).collect(),
             stands: decision.verdicts.iter().map(|v| (v.used, v.held, v.remaining)).collect(),
         };
-        if answered != expected {
+        if answered != *expected {
             return Err(format!("asked {asks:#?}\nthe store says {answered:?}\nright would be {expected:?}"));
         }
         for (ask, verdict) in asks.iter().zip(&decision.verdicts) {
@@ -188,7 +198,7 @@ impl World {
                 self.minutes.remove(&ask.key); // The window, if there was one, is forgotten.
             }
         }
-        Ok(decision)
+        Ok(())
     }
 
     /// What an admission took becomes part of a flight.

@@ -236,15 +236,8 @@ impl History<'_> {
         let claims = asks.iter().map(|ask| self.claim(ask, elastic)).collect();
         let mut admission = Admission { customer: key(Scope::Customer, &self.owner), elastic, ..self.store.admission(claims) };
         // The ceiling at its start time, another attempt: more claims of a reservation in flight.
-        // Or one that has ended: what comes too late is held, and given back when its end is repeated. In a cluster a group of books knows
-        // only of the ends that concern it.
-        let group = |claim: &Claim| claim.scope.scope.is_customers();
-        let knows = |open: &Settlement, claim: &Claim| open.lines.iter().any(|line| group(&line.claim) == group(claim));
-        let joins = again
-            && self
-                .open
-                .last()
-                .is_some_and(|(open, ended)| ended.is_none() || admission.claims.iter().all(|claim| knows(open, claim)));
+        // Or one that has ended: what comes too late is held, and given back when its end is repeated.
+        let joins = again && !self.open.is_empty();
         if let Some((open, _)) = self.open.last().filter(|_| joins) {
             admission.reservation = open.reservation;
         }
@@ -272,13 +265,8 @@ impl History<'_> {
         if percent[11].is_multiple_of(4) {
             settlement.lines.iter_mut().filter(|line| line.claim.is_budget()).for_each(|line| line.claim.amount *= 2);
         }
-        // In a cluster a group of books that is not mentioned at all is not told, and its hold ends with its lease.
-        let group = |line: &Line| line.claim.scope.scope.is_customers();
-        if percent[10] == 0
-            && let Some(last) = settlement.lines.pop()
-            && !settlement.lines.iter().any(|line| group(line) == group(&last))
-        {
-            settlement.lines.push(last);
+        if percent[10] == 0 {
+            settlement.lines.pop();
         }
         for _ in 0..=u8::from(twice) {
             self.book(settlement.clone()).await?;
@@ -341,10 +329,6 @@ impl History<'_> {
             };
             seen.push(Line { actual: claim.amount * percent / 100, claim, booked });
         }
-        // In a cluster each group of books judges by its own lines whether rates may never have been charged.
-        let group = |line: &Line| line.claim.scope.scope.is_customers();
-        let budgets: Vec<_> = seen.iter().filter(|line| line.claim.is_budget()).map(group).collect();
-        seen.retain(|line| budgets.is_empty() || budgets.contains(&group(line)));
         let reservation: ReservationId = self.store.admission(Vec::new()).reservation;
         self.book(Settlement { reservation, customer: key(Scope::Customer, &self.owner), lines: seen }).await
     }

@@ -107,24 +107,41 @@ pub(super) fn tell(key: Key<'_>, number: u64, keep: Option<Duration>) -> Cmd {
     call
 }
 
-/// `EVALSHA` of `settle.lua`, about the lines that lie in this group.
-pub(super) fn settle(sha: &str, group: Group, settlement: &Settlement, floors: &Floors, now: Option<Timestamp>) -> Cmd {
+/// `EVALSHA` of `settle.lua`, about the lines that lie in this group. `charged`: as far as other groups know, its rates were.
+pub(super) fn settle(
+    sha: &str,
+    group: Group,
+    settlement: &Settlement,
+    charged: bool,
+    floors: &Floors,
+    now: Option<Timestamp>,
+) -> Cmd {
     const FIXED: [Shelf; 4] = [Shelf::Holds, Shelf::EvenEnds, Shelf::OddEnds, Shelf::Lost];
-    correct(sha, group, &FIXED, settlement, floors, now)
+    let (keys, mut call) = correct(sha, group, &FIXED, settlement, now);
+    call.flag(charged);
+    call.end(&keys, group, settlement, floors);
+    call.0
 }
 
 /// `EVALSHA` of `lower.lua`: takes claims of this group back, down to what the lines give as used.
 pub(super) fn lower(sha: &str, group: Group, lines: &Settlement, floors: &Floors, now: Option<Timestamp>) -> Cmd {
-    correct(sha, group, &[Shelf::Holds], lines, floors, now)
+    let (keys, mut call) = correct(sha, group, &[Shelf::Holds], lines, now);
+    call.end(&keys, group, lines, floors);
+    call.0
 }
 
-fn correct(sha: &str, group: Group, fixed: &[Shelf], settlement: &Settlement, floors: &Floors, now: Option<Timestamp>) -> Cmd {
+fn correct<'a>(
+    sha: &str,
+    group: Group,
+    fixed: &[Shelf],
+    settlement: &'a Settlement,
+    now: Option<Timestamp>,
+) -> (KeySet<'a>, Call) {
     let limits = lines_in(group, settlement).map(|line| limit_of(&line.claim));
     let keys = KeySet::new(group, &settlement.customer, fixed, limits);
-    let mut call = Call::begin(sha, &keys, 3 + 15 * settlement.lines.len());
+    let mut call = Call::begin(sha, &keys, 4 + 15 * settlement.lines.len());
     call.now(now);
-    call.end(&keys, group, settlement, floors);
-    call.0
+    (keys, call)
 }
 
 /// The lines of a settlement that lie in a group.
@@ -351,9 +368,9 @@ mod tests {
         let customer = lines[0].claim.scope.clone();
         let settlement = Settlement { reservation: ReservationId::new(1), customer, lines };
         assert_eq!(
-            words(&settle("SHA", Group::Whole, &settlement, &Floors::new(9), None)),
+            words(&settle("SHA", Group::Whole, &settlement, true, &Floors::new(9), None)),
             "EVALSHA SHA 6 tg1:{c:c}:holds tg1:{c:c}:ends0 tg1:{c:c}:ends1 tg1:{c:c}:lost tg1:{c:c}:rates tg1:{c:c}:budgets \
-             0 00000000000000000000000000000001 2 5 rpm 1 4 2 1 b 10 1 6000000 6 spend_day 7 4 2 0 m 9007199254740992 1 2 3 9000000000 0 0 0"
+             0 1 00000000000000000000000000000001 2 5 rpm 1 4 2 1 b 10 1 6000000 6 spend_day 7 4 2 0 m 9007199254740992 1 2 3 9000000000 0 0 0"
         );
     }
 

@@ -68,7 +68,7 @@ impl RedisLedger {
     }
 
     /// The earliest of the servers' clocks: what is due by it is due everywhere.
-    async fn time(&self) -> Result<Timestamp, StoreError> {
+    pub(super) async fn time(&self) -> Result<Timestamp, StoreError> {
         let slots = self.servers.indexes().into_iter().map(Index::slot);
         let slots = match &self.servers {
             super::Servers::One(_) => slots.collect(),

@@ -6,12 +6,13 @@
 //!
 //! [`RedisServers`] says where: one server, the master that sentinels name (found anew whenever a connection is made), or a cluster. In
 //! a cluster a request that claims from its customer and from what all share costs a second call and, off its path, a confirmation; see
-//! `split` for the states in between and who may die when. A settlement is a call to each group it has lines in.
+//! `split` for the states in between and who may die when. A settlement is a call to each group of its customer's reservations.
 //!
 //! What it does not do: it neither retries a call that timed out (the caller knows whether that is safe) nor answers in the server's
 //! place while that is away. While a slot of a cluster moves (resharding without atomic slot migration), scripts on its keys answer
 //! TRYAGAIN until it has arrived; they are repeated for as long as the deadline lets them.
 
+pub mod audit;
 mod call;
 mod cluster;
 mod confirm;
@@ -147,26 +148,55 @@ impl RedisLedger {
         Ok(decision)
     }
 
+    /// Settles in every group, whatever the lines mention: a reservation may hold there what its gateway never heard of.
+    ///
+    /// In two round trips where only one group has budgets of a reservation: the hold tells whether its rates were charged, and the
+    /// other group has none to tell it by.
     async fn settle_all(&self, batch: &[Settlement], now: Option<Timestamp>) -> Result<(), StoreError> {
-        let sha = self.servers.scripts().settle();
+        let groups = self.servers.groups();
         for part in batch.chunks(SETTLEMENTS_PER_CALL) {
-            let mut commands = Vec::with_capacity(part.len());
-            let mut settled = Vec::with_capacity(part.len());
-            for settlement in part {
-                for &group in self.servers.groups() {
-                    if group == Group::Whole || call::lines_in(group, settlement).next().is_some() {
-                        let slot = group.slot(&settlement.customer.owner);
-                        commands.push((slot, call::settle(sha, group, settlement, &self.floors, now)));
-                        settled.push((group, settlement));
-                    }
+            let (mut first, mut then) = (Vec::new(), Vec::new());
+            for (n, settlement) in part.iter().enumerate() {
+                let budgets = |group| call::lines_in(group, settlement).any(|line| line.claim.is_budget());
+                let rates = |group| call::lines_in(group, settlement).next().is_some();
+                for &group in groups {
+                    let asks = !budgets(group) && rates(group) && groups.iter().any(|group| budgets(*group));
+                    if asks { &mut then } else { &mut first }.push((n, group, true));
                 }
             }
-            for ((group, settlement), reply) in settled.into_iter().zip(self.servers.all(commands).await?) {
-                reply::settled(&reply)?;
-                self.floors.settled(call::lines_in(group, settlement), &reply);
+            let known = self.settle_in(part, &first, now).await?;
+            let known = || first.iter().zip(&known);
+            for (n, _, charged) in &mut then {
+                // Of what has no budgets nothing needs to be known.
+                let told = |group| call::lines_in(group, &part[*n]).any(|line| line.claim.is_budget());
+                *charged = known().all(|((of, group, _), known)| of != n || *known || !told(*group));
             }
+            self.settle_in(part, &then, now).await?;
         }
         Ok(())
+    }
+
+    /// One round trip of settlements: which one, in which group, and whether its rates were charged. Whether each hold was known.
+    async fn settle_in(
+        &self,
+        part: &[Settlement],
+        calls: &[(usize, Group, bool)],
+        now: Option<Timestamp>,
+    ) -> Result<Vec<bool>, StoreError> {
+        if calls.is_empty() {
+            return Ok(Vec::new());
+        }
+        let sha = self.servers.scripts().settle();
+        let command = |&(n, group, charged): &(usize, Group, bool)| {
+            let slot = group.slot(&part[n].customer.owner);
+            (slot, call::settle(sha, group, &part[n], charged, &self.floors, now))
+        };
+        let replies = self.servers.all(calls.iter().map(command).collect()).await?;
+        let known = |(&(n, group, _), reply)| {
+            self.floors.settled(call::lines_in(group, &part[n]), reply);
+            reply::settled(reply)
+        };
+        calls.iter().zip(&replies).map(known).collect()
     }
 }
 

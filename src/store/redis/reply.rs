@@ -64,10 +64,11 @@ pub(super) fn number(reply: &Value) -> Result<u64, StoreError> {
     }
 }
 
-/// The reply of `settle.lua`. Whether something was booked is the script's business; that it answered is ours.
-pub(super) fn settled(reply: &Value) -> Result<(), StoreError> {
+/// The reply of `settle.lua`: whether the hold was known, now or when it was settled before. Whether something was booked is the
+/// script's business.
+pub(super) fn settled(reply: &Value) -> Result<bool, StoreError> {
     let Value::Array(items) = reply else { return Err(unexpected("settle", reply)) };
-    integers("settle", reply, items.len().max(2)).map(drop)
+    Ok(!matches!(integers("settle", reply, items.len().max(2))?[1], 2 | 4))
 }
 
 /// The reply of `renew.lua`. A hold that is not there is no fault: it may just have been settled.

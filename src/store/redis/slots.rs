@@ -92,8 +92,13 @@ impl fmt::Display for Tag {
 
 /// The slot of any key: of what is between its first `{` and the next `}`, or of all of it.
 pub(super) fn of_key(key: &str) -> u16 {
-    let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map_or("", |(tag, _)| tag);
+    let tag = tag_of(key);
     crc16(if tag.is_empty() { key } else { tag }.as_bytes()) % SLOTS
+}
+
+/// What is between the first `{` of a key and the next `}`.
+pub(super) fn tag_of(key: &str) -> &str {
+    key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map_or("", |(tag, _)| tag)
 }
 
 /// The part of a customer: the low byte of what a cluster would hash their id to.

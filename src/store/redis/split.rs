@@ -24,9 +24,15 @@
 //! both. Should the second call fail, it may have passed: the first group is given back behind the error, and the caller settles or
 //! abandons the reservation as it would on one server; the first group then has no hold to give back and books what was used.
 //!
-//! Where this differs from one server: what takes the place of a reservation ([`replace`]) must fit beside it where both groups are
-//! concerned, since neither group can undo the end of the old one should the other refuse; then the old one is settled. And a customer whose own requests in flight leave no room for the wanted output cap is refused (and
-//! told to come back shortly) even if a nearly spent budget of the second group would have cut the cap down to what fits.
+//! A settlement goes to both groups, whatever it mentions: each ends what it holds of the reservation, and remembers that it has. Rates
+//! are refunded in both only where the group with the budgets knew the hold; so where one group has no budgets it is settled second,
+//! after what the first one said. (Where both have some, each judges for itself: each knows whether it charged.)
+//!
+//! Where this differs from one server: a replacement of what claims from one group only ends it there; the other group, where such a
+//! reservation holds nothing, is not told. What takes the place of a reservation ([`replace`]) must fit beside it where both groups are
+//! concerned, since neither group can undo the end of the old one should the other refuse; then the old one is settled. And a
+//! customer whose own requests in flight leave no room for the wanted output cap is refused (and told to come back shortly) even if a
+//! nearly spent budget of the second group would have cut the cap down to what fits.
 
 use super::RedisLedger;
 use super::call::{Ask, Mode, lower};
