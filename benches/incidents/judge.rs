@@ -171,14 +171,9 @@ impl Run {
     fn order(&self, alone: Option<&Outcome>, verdicts: &mut Vec<Verdict>) {
         let mut rule = |name: &str, kept: bool, found: String| verdicts.push((name.to_owned(), kept, found));
         let lost = self.count("others", Fate::Refused);
-        rule(
-            "nobody else notices",
-            lost == 0 && self.count("others", Fate::Full) == self.of("others").count() as u64,
-            format!("{lost}"),
-        );
+        rule("nobody else notices", lost == 0 && self.count("others", Fate::Full) == self.of("others").count() as u64, format!("{lost}"));
         let merchant: Vec<&Asked> = self.of("merchant").collect();
-        let (Some(first), Some(last)) = (merchant.iter().map(|one| one.from).min(), merchant.iter().map(|one| one.to).max())
-        else {
+        let (Some(first), Some(last)) = (merchant.iter().map(|one| one.from).min(), merchant.iter().map(|one| one.to).max()) else {
             return;
         };
         let got = merchant.iter().filter(|one| one.answered()).count() as u64;
@@ -211,15 +206,10 @@ impl Run {
         rule("background stays under its share", background <= share, format!("{background} of {share}"));
         let tickets = self.asked.iter().filter(|asked| asked.ticket).count() as u64;
         let metrics = self.books.as_ref().map_or("", |books| books.metrics.as_str());
-        let kept =
-            ["opened", "appended"].map(|event| value(metrics, &format!("tollgate_triage_events_total{{event=\"{event}\"")));
+        let kept = ["opened", "appended"].map(|event| value(metrics, &format!("tollgate_triage_events_total{{event=\"{event}\"")));
         let kept: u64 = kept.into_iter().flatten().sum();
         let dropped = value(metrics, "tollgate_triage_dropped_total").unwrap_or(0);
-        rule(
-            "each hand-off has its ticket",
-            tickets == kept + dropped && dropped == 0,
-            format!("{tickets}, kept {kept}, dropped {dropped}"),
-        );
+        rule("each hand-off has its ticket", tickets == kept + dropped && dropped == 0, format!("{tickets}, kept {kept}, dropped {dropped}"));
         self.levels(beyond, &mut rule);
         if beyond {
             let walked = (self.count("general", Fate::Cheaper), self.count("account", Fate::HandedOff));
@@ -231,16 +221,11 @@ impl Run {
         let levels: Vec<u64> = self.changes().iter().map(|(_, level)| *level).collect();
         let top = levels.iter().max().copied().unwrap_or(0);
         let peak = levels.iter().position(|level| *level == top).unwrap_or(0);
-        let once = levels.get(..peak).unwrap_or_default().is_sorted()
-            && levels.get(peak..).unwrap_or_default().is_sorted_by(|a, b| a > b);
+        let once = levels.get(..peak).unwrap_or_default().is_sorted() && levels.get(peak..).unwrap_or_default().is_sorted_by(|a, b| a > b);
         rule("the level goes up once and comes down once", once, format!("{levels:?}"));
         let wanted = |used: u64| [700, 850, 950].iter().take_while(|threshold| used >= **threshold).count() as u64;
         let late = self.looks.iter().filter(|look| look.level < wanted(look.used)).count();
-        rule(
-            "up at once: at no look was the gauge above a level's threshold and the level not there",
-            late == 0,
-            format!("{late} looks"),
-        );
+        rule("up at once: at no look was the gauge above a level's threshold and the level not there", late == 0, format!("{late} looks"));
         // A short run is over before the trailing minute, and the holds after it, are.
         if self.scene.seconds >= 240 {
             let down = levels.last() == Some(&0) && top >= if beyond { 3 } else { 2 };

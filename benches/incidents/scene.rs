@@ -144,8 +144,7 @@ fn question(name: &'static str, rate: u64, class: &'static str) -> Crowd {
 }
 
 fn job(client: Client, span: (u64, u64)) -> Crowd {
-    let shape =
-        Crowd { words: 780, output: (20, 46), cap: 64, class: None, background: true, client, span, ..question("job", 120, "") };
+    let shape = Crowd { words: 780, output: (20, 46), cap: 64, class: None, background: true, client, span, ..question("job", 120, "") };
     Crowd { customers: 1, ..shape }
 }
 

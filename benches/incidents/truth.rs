@@ -93,14 +93,8 @@ impl Truth {
                 }
             }
             if let Some(mark) = mark {
-                let served = Served {
-                    at: seen.at,
-                    status: seen.status,
-                    model: seen.model.clone(),
-                    cap,
-                    counted,
-                    background: is_background,
-                };
+                let served =
+                    Served { at: seen.at, status: seen.status, model: seen.model.clone(), cap, counted, background: is_background };
                 truth.calls.entry(mark.to_owned()).or_default().push(served);
             }
         }
