@@ -6,12 +6,11 @@ use crate::scene::{Expect, Scene};
 use crate::truth::{Fate, Truth, marked};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Everything a run left behind.
 pub struct Run {
     pub scene: Scene,
-    pub start: Instant,
     pub asked: Vec<Asked>,
     pub truth: Truth,
     pub looks: Vec<Look>,
@@ -117,6 +116,8 @@ impl Run {
             self.in_general(books, &mut verdicts);
         }
         match self.scene.expect {
+            // It takes its time until a full bucket is empty.
+            Expect::Incident { .. } if self.scene.seconds < 120 => {}
             Expect::Incident { crowd, at_least } => {
                 let all = self.of(crowd).count() as u64;
                 let lost = self.count(crowd, Fate::Refused) * 1_000 / all.max(1);
@@ -171,9 +172,14 @@ impl Run {
     fn order(&self, alone: Option<&Outcome>, verdicts: &mut Vec<Verdict>) {
         let mut rule = |name: &str, kept: bool, found: String| verdicts.push((name.to_owned(), kept, found));
         let lost = self.count("others", Fate::Refused);
-        rule("nobody else notices", lost == 0 && self.count("others", Fate::Full) == self.of("others").count() as u64, format!("{lost}"));
+        rule(
+            "nobody else notices",
+            lost == 0 && self.count("others", Fate::Full) == self.of("others").count() as u64,
+            format!("{lost}"),
+        );
         let merchant: Vec<&Asked> = self.of("merchant").collect();
-        let (Some(first), Some(last)) = (merchant.iter().map(|one| one.from).min(), merchant.iter().map(|one| one.to).max()) else {
+        let (Some(first), Some(last)) = (merchant.iter().map(|one| one.from).min(), merchant.iter().map(|one| one.to).max())
+        else {
             return;
         };
         let got = merchant.iter().filter(|one| one.answered()).count() as u64;
@@ -206,10 +212,15 @@ impl Run {
         rule("background stays under its share", background <= share, format!("{background} of {share}"));
         let tickets = self.asked.iter().filter(|asked| asked.ticket).count() as u64;
         let metrics = self.books.as_ref().map_or("", |books| books.metrics.as_str());
-        let kept = ["opened", "appended"].map(|event| value(metrics, &format!("tollgate_triage_events_total{{event=\"{event}\"")));
+        let kept =
+            ["opened", "appended"].map(|event| value(metrics, &format!("tollgate_triage_events_total{{event=\"{event}\"")));
         let kept: u64 = kept.into_iter().flatten().sum();
         let dropped = value(metrics, "tollgate_triage_dropped_total").unwrap_or(0);
-        rule("each hand-off has its ticket", tickets == kept + dropped && dropped == 0, format!("{tickets}, kept {kept}, dropped {dropped}"));
+        rule(
+            "each hand-off has its ticket",
+            tickets == kept + dropped && dropped == 0,
+            format!("{tickets}, kept {kept}, dropped {dropped}"),
+        );
         self.levels(beyond, &mut rule);
         if beyond {
             let walked = (self.count("general", Fate::Cheaper), self.count("account", Fate::HandedOff));
@@ -221,11 +232,16 @@ impl Run {
         let levels: Vec<u64> = self.changes().iter().map(|(_, level)| *level).collect();
         let top = levels.iter().max().copied().unwrap_or(0);
         let peak = levels.iter().position(|level| *level == top).unwrap_or(0);
-        let once = levels.get(..peak).unwrap_or_default().is_sorted() && levels.get(peak..).unwrap_or_default().is_sorted_by(|a, b| a > b);
+        let once = levels.get(..peak).unwrap_or_default().is_sorted()
+            && levels.get(peak..).unwrap_or_default().is_sorted_by(|a, b| a > b);
         rule("the level goes up once and comes down once", once, format!("{levels:?}"));
         let wanted = |used: u64| [700, 850, 950].iter().take_while(|threshold| used >= **threshold).count() as u64;
         let late = self.looks.iter().filter(|look| look.level < wanted(look.used)).count();
-        rule("up at once: at no look was the gauge above a level's threshold and the level not there", late == 0, format!("{late} looks"));
+        rule(
+            "up at once: at no look was the gauge above a level's threshold and the level not there",
+            late == 0,
+            format!("{late} looks"),
+        );
         // A short run is over before the trailing minute, and the holds after it, are.
         if self.scene.seconds >= 240 {
             let down = levels.last() == Some(&0) && top >= if beyond { 3 } else { 2 };

@@ -52,7 +52,9 @@ fn main() -> ExitCode {
     let options = Options::parse();
     // Two providers of TLS are compiled in; nothing here uses TLS.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let played = tokio::runtime::Runtime::new().map_err(|error| error.to_string()).and_then(|runtime| runtime.block_on(play_all(&options)));
+    let played = tokio::runtime::Runtime::new()
+        .map_err(|error| error.to_string())
+        .and_then(|runtime| runtime.block_on(play_all(&options)));
     match played {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -105,7 +107,8 @@ async fn play(scene: Scene) -> Result<Run, String> {
     };
     let base = gateway.as_ref().map_or_else(|| format!("http://{}", provider.address()), |gateway| gateway.base.clone());
     let (start, length) = (Instant::now(), Duration::from_secs(scene.seconds));
-    let watching = gateway.as_ref().map(|gateway| tokio::spawn(gateway::watch(gateway.base.clone(), http.clone(), start, length)));
+    let watching =
+        gateway.as_ref().map(|gateway| tokio::spawn(gateway::watch(gateway.base.clone(), http.clone(), start, length)));
     let scene = Arc::new(scene);
     let (asked, ()) = tokio::join!(asking::ask_all(&scene, &base, &http, start), mishaps(&scene, &provider));
     let looks = match watching {
@@ -121,7 +124,7 @@ async fn play(scene: Scene) -> Result<Run, String> {
         books = Some(Books { clean, balances, metrics });
     }
     let truth = truth::Truth::read(&scene, &provider.log());
-    Ok(Run { scene: Arc::unwrap_or_clone(scene), start, asked, truth, looks, books })
+    Ok(Run { scene: Arc::unwrap_or_clone(scene), asked, truth, looks, books })
 }
 
 /// Internal errors of the provider, one at a time, spread over the busy part.
@@ -136,7 +139,8 @@ async fn mishaps(scene: &Scene, provider: &Provider) {
 fn count(_model: &str, body: &[u8]) -> u64 {
     let Ok(body) = serde_json::from_slice::<serde_json::Value>(body) else { return 0 };
     let messages = body.get("messages").and_then(serde_json::Value::as_array).cloned().unwrap_or_default();
-    let text = |message: &serde_json::Value| message.get("content").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
+    let text =
+        |message: &serde_json::Value| message.get("content").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
     // Three tokens around each message, one for its role, three before the answer.
     let each = |message| tiktoken_rs::o200k_base_singleton().encode_ordinary(&text(message)).len() as u64 + 4;
     messages.iter().map(each).sum::<u64>() + 3

@@ -144,7 +144,8 @@ fn question(name: &'static str, rate: u64, class: &'static str) -> Crowd {
 }
 
 fn job(client: Client, span: (u64, u64)) -> Crowd {
-    let shape = Crowd { words: 780, output: (20, 46), cap: 64, class: None, background: true, client, span, ..question("job", 120, "") };
+    let shape =
+        Crowd { words: 780, output: (20, 46), cap: 64, class: None, background: true, client, span, ..question("job", 120, "") };
     Crowd { customers: 1, ..shape }
 }
 
@@ -196,7 +197,7 @@ fn later(name: &'static str, beyond: bool, seconds: u64) -> Scene {
             rush(question("general", general, "general")),
             rush(question("account", account, "account")),
             question("everyday", 60, "general"),
-            job(Client::Patient { pause: Duration::from_secs(10) }, (0, 150)),
+            job(Client::Patient { pause: Duration::from_secs(10) }, (0, 300)),
         ],
         account: AccountLimits {
             rpm: Some(500),

@@ -17,9 +17,6 @@ pub struct Served {
     pub status: u16,
     pub model: String,
     pub cap: u64,
-    /// What the account counted it at: the larger of cap and input.
-    pub counted: u64,
-    pub background: bool,
 }
 
 /// The log, read.
@@ -35,8 +32,6 @@ pub struct Truth {
     pub peak_background: u64,
     /// The most calls in any minute.
     pub peak_calls: u64,
-    /// Tokens over the whole run, and in its busy part after the first minute of it.
-    pub counted: u64,
 }
 
 /// What became of a question.
@@ -63,7 +58,6 @@ impl Truth {
             peak: 0,
             peak_background: 0,
             peak_calls: 0,
-            counted: 0,
         };
         let (mut tokens, mut background, mut calls) = (Trailing::default(), Trailing::default(), Trailing::default());
         let limited = |model: &str| scene.account.model.is_none_or(|one| one == model);
@@ -85,7 +79,6 @@ impl Truth {
             if limited(&seen.model) {
                 truth.peak_calls = truth.peak_calls.max(calls.add(seen.at, 1));
                 if seen.usage.is_some() {
-                    truth.counted += counted;
                     truth.peak = truth.peak.max(tokens.add(seen.at, counted));
                     if is_background {
                         truth.peak_background = truth.peak_background.max(background.add(seen.at, counted));
@@ -93,8 +86,7 @@ impl Truth {
                 }
             }
             if let Some(mark) = mark {
-                let served =
-                    Served { at: seen.at, status: seen.status, model: seen.model.clone(), cap, counted, background: is_background };
+                let served = Served { at: seen.at, status: seen.status, model: seen.model.clone(), cap };
                 truth.calls.entry(mark.to_owned()).or_default().push(served);
             }
         }

@@ -163,7 +163,11 @@ mod tests {
         let early = account.admit("m", ask(150, None), start + Duration::from_millis(4_999)).unwrap_err();
         assert_eq!(early.retry_after, Some(1));
         account.admit("m", ask(150, None), start + Duration::from_secs(5)).unwrap();
-        assert_eq!(account.admit("m", ask(601, None), start + Duration::from_secs(500)).unwrap_err().retry_after, None, "never fits");
+        assert_eq!(
+            account.admit("m", ask(601, None), start + Duration::from_secs(500)).unwrap_err().retry_after,
+            None,
+            "never fits"
+        );
     }
 
     #[test]
