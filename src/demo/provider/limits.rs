@@ -2,14 +2,18 @@
 //!
 //! Written apart from the gateway's own buckets, so that a mistake there cannot hide here.
 
+mod meter;
+
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 use super::errors::Problem;
 use crate::wire::Dialect;
+use meter::Meter;
+pub use meter::Window;
 
-/// What the whole account may do in a minute. Each limit is a bucket of that size, refilled steadily.
+/// What the whole account may do in a minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AccountLimits {
     /// Requests per minute.
@@ -20,6 +24,12 @@ pub struct AccountLimits {
     pub input_tpm: Option<u64>,
     /// Output tokens per minute, Anthropic's way: as produced, so the bucket may go into debt.
     pub output_tpm: Option<u64>,
+    /// How the limits are enforced.
+    pub window: Window,
+    /// Whether refused requests count, too, as providers say they may: a flood of retries then keeps the account shut.
+    pub counts_refused: bool,
+    /// The one model the limits are for; others have none. `None`: all models share them.
+    pub model: Option<&'static str>,
 }
 
 /// Limit and remaining of each bucket, for the headers.
@@ -48,53 +58,10 @@ pub(super) struct Account {
 
 #[derive(Debug)]
 struct Buckets {
-    requests: Bucket,
-    tokens: Bucket,
-    input: Bucket,
-    output: Bucket,
-}
-
-/// Levels count in 60-billionths: a bucket of `limit` per minute gains `limit` of them per nanosecond.
-const UNIT: i128 = 60_000_000_000;
-
-#[derive(Debug)]
-struct Bucket {
-    limit: u64,
-    level: i128,
-    at: Instant,
-}
-
-impl Bucket {
-    fn new(limit: u64, at: Instant) -> Self {
-        Self { limit, level: i128::from(limit) * UNIT, at }
-    }
-
-    fn refill(&mut self, now: Instant) {
-        let passed = now.saturating_duration_since(self.at).as_nanos() as i128;
-        self.at = self.at.max(now);
-        self.level = (self.level + passed * i128::from(self.limit)).min(i128::from(self.limit) * UNIT);
-    }
-
-    /// How long until `amount` fits: `None` when it never will.
-    fn wait_for(&self, amount: u64) -> Option<Duration> {
-        let missing = i128::from(amount) * UNIT - self.level;
-        if missing <= 0 {
-            Some(Duration::ZERO)
-        } else if amount > self.limit {
-            None
-        } else {
-            let nanos = (missing + i128::from(self.limit) - 1) / i128::from(self.limit);
-            Some(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
-        }
-    }
-
-    fn take(&mut self, amount: u64) {
-        self.level -= i128::from(amount) * UNIT;
-    }
-
-    fn standing(&self) -> (u64, u64) {
-        (self.limit, u64::try_from(self.level / UNIT).unwrap_or(0))
-    }
+    requests: Meter,
+    tokens: Meter,
+    input: Meter,
+    output: Meter,
 }
 
 impl Account {
@@ -102,23 +69,23 @@ impl Account {
         let now = Instant::now();
         let stated = limits.unwrap_or_default();
         // The numbers in the headers of an account without limits are those of a large one.
+        let meter = |limit: Option<u64>, large| Meter::new(limit.unwrap_or(large), stated.window, now);
         let buckets = Buckets {
-            requests: Bucket::new(stated.rpm.unwrap_or(10_000), now),
-            tokens: Bucket::new(stated.tpm.unwrap_or(2_000_000), now),
-            input: Bucket::new(stated.input_tpm.unwrap_or(2_000_000), now),
-            output: Bucket::new(stated.output_tpm.unwrap_or(400_000), now),
+            requests: meter(stated.rpm, 10_000),
+            tokens: meter(stated.tpm, 2_000_000),
+            input: meter(stated.input_tpm, 2_000_000),
+            output: meter(stated.output_tpm, 400_000),
         };
         Self { limits, buckets: Mutex::new(buckets) }
     }
 
-    /// Takes what a request asks, or says as the provider would that it does not fit. Refused requests count, too: the
-    /// real accounts are stricter than they need to be.
-    pub(super) fn admit(&self, demand: Demand, now: Instant) -> Result<(), Problem> {
-        let Some(limits) = self.limits else { return Ok(()) };
+    /// Takes what a request asks, or says as the provider would that it does not fit.
+    pub(super) fn admit(&self, model: &str, demand: Demand, now: Instant) -> Result<(), Problem> {
+        let Some(limits) = self.limits.filter(|limits| limits.model.is_none_or(|one| one == model)) else { return Ok(()) };
         let mut buckets = self.buckets.lock();
         let Buckets { requests, tokens, input, output } = &mut *buckets;
         for bucket in [&mut *requests, &mut *tokens, &mut *input, &mut *output] {
-            bucket.refill(now);
+            bucket.pass(now);
         }
         let anthropic = demand.dialect == Dialect::Anthropic;
         let pre_flight = if anthropic { demand.input } else { demand.input.max(demand.cap.unwrap_or(0)) };
@@ -128,31 +95,32 @@ impl Account {
             (anthropic && limits.input_tpm.is_some(), "tokens", &*input, demand.input),
             (anthropic && limits.output_tpm.is_some(), "tokens", &*output, 1),
         ];
-        for (limited, kind, bucket, amount) in asked {
-            if limited {
-                match bucket.wait_for(amount) {
-                    Some(Duration::ZERO) => {}
-                    wait => return Err(refusal(kind, bucket.limit, amount, wait)),
-                }
-            }
+        let refused = asked.into_iter().filter(|(limited, ..)| *limited).find_map(|(_, kind, meter, amount)| {
+            let wait = meter.wait_for(amount);
+            (wait != Some(Duration::ZERO)).then(|| refusal(kind, meter.limit, amount, wait))
+        });
+        if refused.is_some() && !limits.counts_refused {
+            return refused.map_or(Ok(()), Err);
         }
-        for (limited, amount, bucket) in [
+        for (limited, amount, meter) in [
             (limits.rpm.is_some(), 1, requests),
             (limits.tpm.is_some(), pre_flight, tokens),
             (anthropic && limits.input_tpm.is_some(), demand.input, input),
         ] {
-            if limited {
-                bucket.take(amount);
+            match limited.then_some(&refused) {
+                Some(None) => meter.take(amount),
+                Some(Some(_)) => meter.take_refused(amount),
+                None => {}
             }
         }
-        Ok(())
+        refused.map_or(Ok(()), Err)
     }
 
     /// Books the output of an Anthropic reply.
     pub(super) fn produced(&self, tokens: u64, now: Instant) {
         if self.limits.is_some_and(|limits| limits.output_tpm.is_some()) {
             let mut buckets = self.buckets.lock();
-            buckets.output.refill(now);
+            buckets.output.pass(now);
             buckets.output.take(tokens);
         }
     }
@@ -189,13 +157,17 @@ mod tests {
         let account = Account::new(Some(AccountLimits { tpm: Some(600), ..AccountLimits::default() }));
         let start = Instant::now() + Duration::from_secs(1);
         let ask = |input, cap| Demand { dialect: Dialect::OpenAi, input, cap };
-        account.admit(ask(10, Some(500)), start).unwrap();
-        let refused = account.admit(ask(150, Some(20)), start).unwrap_err();
+        account.admit("m", ask(10, Some(500)), start).unwrap();
+        let refused = account.admit("m", ask(150, Some(20)), start).unwrap_err();
         assert_eq!((refused.status, refused.kind, refused.retry_after), (429, "tokens", Some(5)), "50 missing at 10 a second");
-        let early = account.admit(ask(150, None), start + Duration::from_millis(4_999)).unwrap_err();
+        let early = account.admit("m", ask(150, None), start + Duration::from_millis(4_999)).unwrap_err();
         assert_eq!(early.retry_after, Some(1));
-        account.admit(ask(150, None), start + Duration::from_secs(5)).unwrap();
-        assert_eq!(account.admit(ask(601, None), start + Duration::from_secs(500)).unwrap_err().retry_after, None, "never fits");
+        account.admit("m", ask(150, None), start + Duration::from_secs(5)).unwrap();
+        assert_eq!(
+            account.admit("m", ask(601, None), start + Duration::from_secs(500)).unwrap_err().retry_after,
+            None,
+            "never fits"
+        );
     }
 
     #[test]
@@ -204,9 +176,9 @@ mod tests {
         let account = Account::new(Some(limits));
         let start = Instant::now() + Duration::from_secs(1);
         let demand = Demand { dialect: Dialect::Anthropic, input: 5, cap: Some(1_000) };
-        account.admit(demand, start).unwrap();
+        account.admit("m", demand, start).unwrap();
         account.produced(70, start);
-        assert_eq!(account.admit(demand, start).unwrap_err().retry_after, Some(11), "10 owed, 1 wanted, 1 a second");
-        account.admit(demand, start + Duration::from_secs(11)).unwrap();
+        assert_eq!(account.admit("m", demand, start).unwrap_err().retry_after, Some(11), "10 owed, 1 wanted, 1 a second");
+        account.admit("m", demand, start + Duration::from_secs(11)).unwrap();
     }
 }

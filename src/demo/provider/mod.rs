@@ -47,7 +47,7 @@ mod wire;
 
 pub use ask::count_words;
 pub use fault::{FAULT_MODELS, Fault};
-pub use limits::AccountLimits;
+pub use limits::{AccountLimits, Window};
 pub use log::{End, Seen, Totals};
 pub use script::{Gate, Script, Step};
 

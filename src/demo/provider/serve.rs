@@ -108,7 +108,7 @@ impl Exchange {
         if ask.api != Api::CountTokens {
             let cap = ask.cap.map(|cap| cap.saturating_mul(ask.billed));
             let demand = Demand { dialect: self.dialect, input, cap };
-            if let Err(problem) = self.shared.account.admit(demand, Instant::now()) {
+            if let Err(problem) = self.shared.account.admit(&ask.model, demand, Instant::now()) {
                 return self.refuse(&problem);
             }
         }
