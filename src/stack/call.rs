@@ -212,6 +212,8 @@ pub struct Target {
     pub upstream: Arc<Upstream>,
     /// The account limit it shares, if any.
     pub pool: Option<Arc<Pool>>,
+    /// Where the pool's ceiling is kept. In passthrough mode every credential is an account of its own.
+    pub ceiling: Option<Arc<str>>,
     /// Its price at admission, which holds for the whole request; `None` = it costs nothing.
     pub price: Option<Arc<Price>>,
 }

@@ -5,7 +5,6 @@
 
 use super::call::{Call, Rejected};
 use super::gateway::Gateway;
-use super::token_rate;
 use crate::config::policy::Levels;
 use crate::degrade::Degraded;
 use crate::domain::Priority;
@@ -21,7 +20,7 @@ const FRAME: u64 = 8;
 /// # Errors
 /// 503 `background_paused` for background work from level 1 on.
 pub fn apply(call: &mut Call, gateway: &Gateway) -> Result<(), Box<Rejected>> {
-    let Some(owner) = token_rate::ceiling_owner(call) else { return Ok(()) };
+    let Some(owner) = call.target.ceiling.clone() else { return Ok(()) };
     call.level = gateway.levels.level(&owner);
     let level = call.level;
     call.who.record.note(|facts| facts.pool_level = Some(level));

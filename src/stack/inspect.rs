@@ -146,7 +146,11 @@ fn target_of(who: &Who, model: &str) -> Result<Target, Rejection> {
     }
     // A free route spends none of the provider's token limits, and has request limits of its own there.
     let pool = if who.api.is_free() { None } else { pool.cloned() };
-    Ok(Target { model: model.into(), upstream: upstream.clone(), pool, price })
+    let ceiling = pool.as_ref().map(|pool| match who.credential.account() {
+        Some(account) => format!("{}/{account}", pool.name).into(),
+        None => pool.name.clone(),
+    });
+    Ok(Target { model: model.into(), upstream: upstream.clone(), pool, ceiling, price })
 }
 
 /// Refuses what cannot be settled or bounded.

@@ -88,20 +88,10 @@ const fn most(limit: &Limit) -> u64 {
     }
 }
 
-/// Where the ceiling of a call's pool is kept. In passthrough mode every credential is an account of its own.
-#[must_use]
-pub fn ceiling_owner(call: &Call) -> Option<Arc<str>> {
-    let pool = call.target.pool.as_ref()?;
-    Some(match call.who.credential.account() {
-        Some(account) => format!("{}/{account}", pool.name).into(),
-        None => pool.name.clone(),
-    })
-}
-
-/// The ceiling of a call's pool, where it has one.
+/// What the call claims of the ceiling of its pool, where it has one.
 pub(super) fn ceiling(claims: &mut Vec<Claim>, call: &Call) {
-    if let (Some(pool), Some(owner)) = (&call.target.pool, ceiling_owner(call)) {
-        claim_ceiling(claims, pool, &owner, call.who.priority, call.level, Demand::of(call));
+    if let (Some(pool), Some(owner)) = (&call.target.pool, &call.target.ceiling) {
+        claim_ceiling(claims, pool, owner, call.who.priority, call.level, Demand::of(call));
     }
 }
 
