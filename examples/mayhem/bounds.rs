@@ -61,14 +61,16 @@ pub async fn judge(options: &Options, fleet: &Fleet, kills: &[Kill], asked: &[As
     let count = |who: fn(&Who) -> bool| kills.iter().filter(|kill| who(&kill.who)).count();
     let answered = asked.iter().filter(|one| one.whole && one.status == Some(200)).count();
     let refused = asked.iter().filter(|one| one.status == Some(402)).count();
-    let sound = over_cap == 0 && outside == 0;
+    let audit = ledger.audit(None).await.map_err(|error| error.to_string())?;
+    audit.differences.iter().for_each(|difference| say(&format!("audit: {difference:?}")));
+    let sound = over_cap == 0 && outside == 0 && audit.differences.is_empty();
     let mut out = std::io::stdout().lock();
     let written = writeln!(
         out,
         "| what | |\n|---|---|\n| kills of gateways | {} |\n| kills of Redis | {} |\n| requests | {} |\n| answered whole | {answered} |\n\
          | refused at a cap | {refused} |\n| the provider counted | ${:.6} |\n| the books say | ${:.6} |\n\
          | they may say more by | ${:.6} |\n| they may say less by | ${:.6} |\n| dollars over a cap | ${:.6} |\n\
-         | customers outside the bounds | {outside} of {} |\n| held after all | $0 |\n\n{}",
+         | customers outside the bounds | {outside} of {} |\n| held after all | $0 |\n| audit: balances compared, differences | {}, {} |\n\n{}",
         count(|who| *who != Who::Redis),
         count(|who| *who == Who::Redis),
         asked.len(),
@@ -78,6 +80,8 @@ pub async fn judge(options: &Options, fleet: &Fleet, kills: &[Kill], asked: &[As
         dollars(forgotten),
         dollars(over_cap),
         options.customers,
+        audit.balances,
+        audit.differences.len() + audit.more,
         if sound { "sound" } else { "NOT SOUND" },
     );
     written.map_err(|error| error.to_string())?;
