@@ -6,8 +6,8 @@
 --          cluster: the other group of books has the budgets, and did not know the hold), then an end as ends.lua reads it
 -- Reply  integers: now, and 1: the hold was known, 2: it was not (lost, or admitted in an outage), 0: settled before, nothing booked
 --          (what it held again is given back), 4: the same, and its hold was not known then, 3: a sweeper had booked it, and what it
---          booked is corrected to what was used; then, unless 0 or 4, how many budgets were repaired, and for each budget line what is spent in its period, and the generation
---          (0, 0 where that is not known any more)
+--          booked is corrected to what was used; then, unless 0 or 4, how many budgets were repaired, and for each budget line what is
+--          spent in its period, and the generation (0, 0 where that is not known any more)
 
 -- read all
 

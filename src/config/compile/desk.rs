@@ -3,10 +3,11 @@
 use super::Compiler;
 use super::server::count;
 use crate::config::file::{self, File, HookUrl};
-use crate::config::policy::{Admin, Secret, Triage, Webhook};
+use crate::config::policy::{Admin, Plan, Secret, Step, Triage, Webhook};
 use crate::config::read::At;
 use crate::webhook::Key;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Where operators are listened to when nothing is said.
@@ -21,6 +22,26 @@ const MOST_PER_CUSTOMER: u64 = 100;
 const MOST_OPEN: u64 = 100_000;
 /// Attempts at a webhook: the pauses before the last two of ten are five minutes each.
 const MOST_ATTEMPTS: u64 = 10;
+
+/// A hand-off promises a person. Where no person can read the desk, that has to be said before a customer finds out.
+pub fn warn_unread<'a>(c: &mut Compiler<'_>, file: &File, plans: impl Iterator<Item = &'a Arc<Plan>>, is_read: bool) {
+    if is_read {
+        return;
+    }
+    let hands_off = |plan: &&Arc<Plan>| {
+        [&plan.on_spend, &plan.on_tokens, &plan.on_provider].iter().any(|chain| chain.contains(&Step::Handoff))
+    };
+    let mut names: Vec<&str> = plans.filter(hands_off).map(|plan| &*plan.name).collect();
+    names.sort_unstable();
+    if !names.is_empty() {
+        let reason = format!("customers of {} are handed off to people who cannot read their tickets", names.join(", "));
+        c.findings.warn(
+            &file.place,
+            reason,
+            "write [admin], or a webhook in [triage], or leave \"handoff\" out of the plans' chains",
+        );
+    }
+}
 
 /// `[triage]`
 pub fn triage(c: &mut Compiler<'_>, file: &File) -> Triage {

@@ -137,6 +137,8 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
     let concurrency = server::concurrency(c, file);
     let repeats = repeats::repeats(c, file, mode);
     let admin = desk::admin(c, file, server.listen);
+    let triage = desk::triage(c, file);
+    desk::warn_unread(c, file, plans.ready.values(), admin.is_some() || triage.webhook.is_some());
     let identity = identity?;
     let customers = plans.customers(file, &identity.default_plan, identity.allow_emails, &mut c.findings);
     let book = Arc::new(plans.book(file, &identity.default_plan.name, identity.allow_emails));
@@ -163,7 +165,7 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
         classes: classes(file),
         levels: levels::levels(c, file),
         handoff: handoff(c, file),
-        triage: desk::triage(c, file),
+        triage,
         records: records(file),
         repeats,
         admin,

@@ -164,6 +164,7 @@ fn levels_ascend_and_can_end() {
 fn what_is_odd_is_said() {
     for (text, right) in [
         ("", "f:1: concurrency.slots is not set"),
+        ("", "f:1: customers of business, individual are handed off to people who cannot read their tickets"),
         ("[plans.p]\nrpm = 5", "f:1: plans.p: does not say tpm, spend, max_output_tokens, so that is unlimited"),
         (
             "[plans.p]\nmessages = { rate = \"5/m\", burst = 5 }",
@@ -202,7 +203,7 @@ fn what_is_odd_is_said() {
         let (_, warnings) = sound(text, &[]);
         assert!(warnings.iter().any(|w| w.starts_with(right)), "{text}: {warnings:#?}");
     }
-    assert_eq!(sound("[concurrency]\nslots = 8\n[handoff]\nmessage = \"x\"\n[classes.c]\nfallback = true", &[]).1, [""; 0]);
+    assert_eq!(sound("[admin]\nlisten = \"127.0.0.1:8081\"\n[concurrency]\nslots = 8\n[handoff]\nmessage = \"x\"\n[classes.c]\nfallback = true", &[]).1, [""; 0]);
 }
 
 #[test]
