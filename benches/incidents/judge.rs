@@ -144,7 +144,7 @@ impl Run {
         rule(
             "the books of every customer are what the provider counted, to the nano-dollar",
             differing.is_empty() && unknown == 0,
-            format!("{} of {} differ {:?}", differing.len() + unknown, books.balances.len(), differing.first()),
+            format!("{} of {} differ{}", differing.len() + unknown, books.balances.len(), such_as(differing.first())),
         );
         rule("SIGTERM ends it and the audit is clean", books.clean, String::new());
         rule(
@@ -163,7 +163,7 @@ impl Run {
         rule(
             "every degraded answer says so, and no other",
             lying.is_empty(),
-            format!("{} of {answers} do not {:?}", lying.len(), lying.first()),
+            format!("{} of {answers} do not{}", lying.len(), such_as(lying.first())),
         );
         let (refused, well) = self.asked.iter().fold((0, 0), |sum, one| (sum.0 + one.refused, sum.1 + one.refused_well));
         rule("every refusal says when to come back", refused == well, format!("{well} of {refused}"));
@@ -248,4 +248,9 @@ impl Run {
             rule("and it is down again at the end", down, format!("{levels:?}"));
         }
     }
+}
+
+/// An example of what was found, where anything was.
+fn such_as<T: std::fmt::Debug>(found: Option<T>) -> String {
+    found.map(|found| format!(", such as {found:?}")).unwrap_or_default()
 }
