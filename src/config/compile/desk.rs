@@ -68,7 +68,7 @@ pub fn triage(c: &mut Compiler<'_>, file: &File) -> Triage {
 }
 
 /// `webhook`; `None` beside a problem.
-fn webhook(c: &mut Compiler<'_>, written: &file::Webhook) -> Option<Webhook> {
+pub(super) fn webhook(c: &mut Compiler<'_>, written: &file::Webhook) -> Option<Webhook> {
     let file::Webhook { place, url, secret, timeout, attempts } = written;
     if let Some(at) = attempts.as_ref().filter(|at| !(1..=MOST_ATTEMPTS).contains(&at.value)) {
         c.findings.problem(
