@@ -164,8 +164,17 @@ pub async fn wait(what: &str, done: impl Fn() -> bool) {
 
 /// An answer of 8 tokens in and 200 out.
 pub fn answer() -> Script {
-    let body = r#"{"id":"c","object":"chat.completion","created":1,"model":"m-small","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"hello"}}],"usage":{"prompt_tokens":8,"completion_tokens":200,"total_tokens":208}}"#;
-    Script::json(200, body).used(Usage { uncached_input: 8, output: 200, ..Usage::default() })
+    answer_of(200)
+}
+
+/// An answer of 8 tokens in and so many out.
+pub fn answer_of(output: u64) -> Script {
+    let body = serde_json::json!({
+        "id": "c", "object": "chat.completion", "created": 1, "model": "m-small",
+        "choices": [{ "index": 0, "finish_reason": "stop", "message": { "role": "assistant", "content": "hello" } }],
+        "usage": { "prompt_tokens": 8, "completion_tokens": output, "total_tokens": 8 + output },
+    });
+    Script::json(200, body.to_string()).used(Usage { uncached_input: 8, output, ..Usage::default() })
 }
 
 /// What the admin listener says to a GET.
