@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// The longest answer, bytes: it is shown in listings.
-const LONGEST_ANSWER: usize = 16 << 10;
+pub(crate) const LONGEST_ANSWER: usize = 16 << 10;
 /// Tickets in a listing when nothing is said.
 const LISTED: usize = 50;
 
@@ -77,7 +77,8 @@ async fn list(State(shared): State<Shared>, request: Request) -> Result<Response
     Ok(json(StatusCode::OK, &json!({ "tickets": tickets, "next": next })))
 }
 
-fn cursor(text: &str) -> Option<(u64, TicketId)> {
+/// A place in a listing, as `next` says it.
+pub(crate) fn cursor(text: &str) -> Option<(u64, TicketId)> {
     let (rank, id) = text.split_once('-')?;
     Some((rank.parse().ok()?, id.parse().ok()?))
 }
