@@ -7,7 +7,7 @@
 //! directory /admin/customers/{id}/override and /credits, /admin/plans: what is set at run time
 //! levels   /admin/levels: see and pin
 //! requests /admin/requests/{id}: what is kept of a request
-//! triage   /admin/triage: list, read, claim, answer, release, expire
+//! triage   /admin/triage: list, read, claim, answer, release, expire, resubmit
 //! ```
 //!
 //! An area is a module with `routes()`, merged below; the guard stands in front of all of them. JSON in and out. There are no cookies, so
@@ -24,7 +24,7 @@ mod triage;
 pub use fault::Fault;
 pub(crate) use guard::Guard;
 pub(crate) use input::text;
-pub(crate) use triage::{LONGEST_ANSWER, cursor as triage_cursor};
+pub(crate) use triage::cursor as triage_cursor;
 
 use crate::config::policy::Admin;
 use crate::stack::Gateway;

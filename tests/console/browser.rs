@@ -19,8 +19,13 @@ pub const MORE: &str = r#"
 [admin]
 listen = "127.0.0.1:0"
 token = { file = "{token}" }
+[auth]
+mode = "keys"
+[keys.shop]
+hash = "{hash}"
 [triage]
 conversation = true
+requests = true
 [pools.big]
 upstream = "openai"
 models = ["m-big"]
@@ -74,6 +79,9 @@ impl World {
         for _ in 0..gateways {
             let stores = Stores { ledger: ledger.clone(), documents: documents.clone() };
             let config = config.replace("{token}", &secret.path().display().to_string());
+            let config = config.replace("{hash}", &format!("blake3:{}", blake3::hash(b"sk-test").to_hex()));
+            let upstream = "base_url = \"{provider}\"\n";
+            let config = config.replace(upstream, &format!("{upstream}api_key = {{ file = {:?} }}\n", secret.path()));
             beds.push(Bed::over(&config, provider.clone(), stores, clock.clone()).await);
         }
         Self { beds, clock }

@@ -112,3 +112,28 @@ async fn a_lease_that_ended_lets_others_claim() {
     assert_eq!(ann.send(&mine, &claim, &[]).await.status, 409);
     world.bed().assert_books(&["h"]).await;
 }
+
+#[tokio::test]
+async fn a_tickets_request_is_asked_again_and_what_came_of_it_stands_there() {
+    let world = World::new().await;
+    let mut ann = world.operator("ann").await;
+    let ticket = world.ticket("h", "Where is it?", "").await;
+    let (path, again) = (format!("/console/desk/{ticket}"), format!("/console/desk/{ticket}/again"));
+    let page = ann.get(&path).await;
+    assert!(page.has("Ask a model again"), "{}", page.text);
+    let asked = ann.send(&page, &again, &[]).await;
+    assert_eq!((asked.status, asked.to), (303, format!("{path}?done=again")));
+    let page = ann.get(&format!("{path}?done=again")).await;
+    assert!(page.has("The request was asked again") && page.has("402 spend_cap_exceeded"), "{}", page.text);
+
+    let credit = tollgate::domain::NanoUsd::new(1_000_000_000);
+    let directory = &world.bed().gateway.directory;
+    directory.add_credit("ann", "h", tollgate::domain::Period::Day, credit).await.expect("kept");
+    let asked = ann.send(&page, &again, &[("answers", "yes")]).await;
+    assert_eq!(asked.status, 303);
+    let page = ann.get(&path).await;
+    assert!(page.has("What the model said") && page.has("By <bdi>ann</bdi>") && !page.has("Ask a model again"), "{}", page.text);
+    assert_eq!(ann.send(&page, &again, &[]).await.status, 409, "it has ended");
+    assert_eq!(world.bed().provider.log().len(), 1);
+    world.bed().assert_books(&["h"]).await;
+}

@@ -5,8 +5,9 @@ use super::super::gate::{Form, Visit};
 use super::super::page::{Trouble, redirect};
 use super::id;
 use super::ticket::{Refused, page};
-use crate::admin::{Fault, LONGEST_ANSWER, text};
-use crate::triage::{Ticket, TicketId, Trouble as DeskTrouble};
+use crate::admin::{Fault, text};
+use crate::stack::resubmit::resubmit;
+use crate::triage::{LONGEST_TEXT, Ticket, TicketId, Trouble as DeskTrouble};
 use axum::extract::{Path, State};
 use axum::response::Response;
 use maud::html;
@@ -26,9 +27,9 @@ pub(super) async fn answer(
     let id = id(&path)?;
     // Browsers send line ends as two characters.
     let said = form.get("text").replace("\r\n", "\n");
-    if text("text", &said, LONGEST_ANSWER).is_err() {
-        let words = format!("An answer has 1 to {LONGEST_ANSWER} bytes; this one has {}.", said.len());
-        return again(&shared, &visit, id, &Fault::InvalidRequest(words), "text", &said).await;
+    if text("text", &said, LONGEST_TEXT).is_err() {
+        let words = format!("An answer has 1 to {LONGEST_TEXT} bytes; this one has {}.", said.len());
+        return refused(&shared, &visit, id, &Fault::InvalidRequest(words), "text", &said).await;
     }
     let acted = shared.gateway.triage.answer(id, visit.operator(), &said).await;
     after(&shared, &visit, id, acted, "answer", &said).await
@@ -46,6 +47,18 @@ pub(super) async fn expire(State(shared): State<Shared>, visit: Visit, Path(path
     after(&shared, &visit, id, acted, "expire", "").await
 }
 
+/// Asks the ticket's request again; the page comes when that is over.
+pub(super) async fn again(
+    State(shared): State<Shared>,
+    visit: Visit,
+    Path(path): Path<String>,
+    form: Form,
+) -> Result<Response, Trouble> {
+    let id = id(&path)?;
+    let acted = resubmit(&shared.gateway, id, visit.operator(), form.get("answers") == "yes").await;
+    after(&shared, &visit, id, acted, "again", "").await
+}
+
 /// To the ticket, which says what was done; or the ticket as it stands now, with what was typed.
 async fn after(
     shared: &Shared,
@@ -57,12 +70,14 @@ async fn after(
 ) -> Result<Response, Trouble> {
     match acted {
         Ok(ticket) => Ok(redirect(&format!("/console/desk/{}?done={verb}", ticket.id))),
-        Err(trouble @ DeskTrouble::Conflict(_)) => again(shared, visit, id, &trouble.into(), "state", typed).await,
+        Err(trouble @ (DeskTrouble::Conflict(_) | DeskTrouble::NoRequest | DeskTrouble::BeingResubmitted)) => {
+            refused(shared, visit, id, &trouble.into(), "state", typed).await
+        }
         Err(trouble) => Err(trouble.into()),
     }
 }
 
-async fn again(
+async fn refused(
     shared: &Shared,
     visit: &Visit,
     id: TicketId,

@@ -3,10 +3,12 @@
 //! ```text
 //! list    the queues, the tickets in the order in which they are served, claiming the next one
 //! ticket  one ticket: who asked, what was said, what was tried
-//! acts    claim, answer, hand back, end
+//! again   asking its request again, and what came of it
+//! acts    claim, ask again, answer, hand back, end
 //! ```
 
 mod acts;
+mod again;
 mod list;
 mod ticket;
 
@@ -24,6 +26,7 @@ pub(super) fn routes() -> Router<Shared> {
         .route("/console/desk/next", post(list::claim_next))
         .route("/console/desk/{id}", get(ticket::show))
         .route("/console/desk/{id}/claim", post(acts::claim))
+        .route("/console/desk/{id}/again", post(acts::again))
         .route("/console/desk/{id}/answer", post(acts::answer))
         .route("/console/desk/{id}/release", post(acts::release))
         .route("/console/desk/{id}/expire", post(acts::expire))
@@ -40,6 +43,7 @@ fn done(query: Option<&str>) -> Markup {
     let words = match word.as_deref() {
         Some("claim") => "The ticket is yours for now.",
         Some("answer") => "Answered. The customer's application finds it with its next look.",
+        Some("again") => "The request was asked again; what came of it stands below.",
         Some("release") => "Handed back; it has kept its place in the queue.",
         Some("expire") => "Ended without an answer.",
         Some("none") => "No ticket waits there.",

@@ -4,7 +4,7 @@ use super::super::Shared;
 use super::super::gate::Visit;
 use super::super::page::{Page, Section, Trouble};
 use super::super::parts::{self, Field, Head, Table, error_list, facts, field, foreign, hidden_csrf};
-use super::{done, has_ended, id, standing};
+use super::{again, done, has_ended, id, standing};
 use crate::domain::{NanoUsd, Timestamp};
 use crate::triage::{Asked, Found, State as TicketState, Ticket};
 use axum::extract::{Path, Request, State};
@@ -40,7 +40,7 @@ pub(super) fn page(
     done: Markup,
     refused: &Refused<'_>,
 ) -> Response {
-    let Found { ticket, text } = found;
+    let Found { ticket, text, resubmittable } = found;
     let now = shared.gateway.triage.now();
     let title = format!("Ticket of {}", ticket.customer);
     let page = Page { title: &title, section: Section::Desk, visit, refresh: 15 };
@@ -61,7 +61,10 @@ pub(super) fn page(
                         }
                         None => p.hint { "Not kept ([triage] conversation)." },
                     }
+                    (again::results(ticket))
                     (answer(ticket, visit, now, refused))
+                    @if *resubmittable && may_act(ticket, visit, now) { (again::form(ticket, visit)) }
+                    p { a href="/console/desk" { "Back to the desk" } }
                 }
                 div {
                     (asked(ticket))
@@ -94,6 +97,11 @@ fn state(ticket: &Ticket, now: Timestamp) -> Markup {
             p.note { "Requests of this customer that found no place for a ticket: " (ticket.without_ticket) "." }
         }
     }
+}
+
+/// Whether this operator may do something with it.
+fn may_act(ticket: &Ticket, visit: &Visit, now: Timestamp) -> bool {
+    !has_ended(ticket, now) && ticket.holder(now).is_none_or(|(agent, _)| agent == visit.operator())
 }
 
 /// The forms that make sense now.
@@ -139,7 +147,6 @@ fn answer(ticket: &Ticket, visit: &Visit, now: Timestamp, refused: &Refused<'_>)
                 }
             }
         }
-        p { a href="/console/desk" { "Back to the desk" } }
     }
 }
 
