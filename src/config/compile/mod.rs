@@ -138,7 +138,7 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
     let concurrency = server::concurrency(c, file);
     let repeats = repeats::repeats(c, file, mode);
     let admin = desk::admin(c, file, server.listen);
-    let triage = desk::triage(c, file);
+    let triage = desk::triage(c, file, mode == AuthMode::Keys);
     let alerts = alerts::alerts(c, file, admin.as_ref());
     desk::warn_unread(c, file, plans.ready.values(), admin.is_some() || triage.webhook.is_some());
     let identity = identity?;
