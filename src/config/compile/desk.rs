@@ -97,7 +97,9 @@ pub(super) fn webhook(c: &mut Compiler<'_>, written: &file::Webhook) -> Option<W
             format!("write a number from 1 to {MOST_ATTEMPTS}"),
         );
     }
-    if secret.is_none() {
+    // An address that is a secret itself, as chat tools hand them out, is known to nobody else.
+    let hidden = url.as_ref().is_some_and(|url| matches!(url.value, HookUrl::Secret(_)));
+    if secret.is_none() && !hidden {
         c.findings.warn(
             place,
             "has no secret, so its receiver cannot tell our news from anybody's",
