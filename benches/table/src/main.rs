@@ -37,6 +37,9 @@ pub struct Options {
     /// Arrivals and sizes of the ceiling row: a trace of three columns (time, context tokens, generated tokens); without it one is made up
     #[arg(long, value_name = "CSV")]
     trace: Option<PathBuf>,
+    /// Customers of the row of that name
+    #[arg(long, default_value_t = 1_000_000, value_name = "N")]
+    customers: u64,
     /// A Python with `litellm[proxy]`, to compare with; `run.sh --litellm` makes one
     #[arg(long, value_name = "PYTHON")]
     litellm: Option<PathBuf>,

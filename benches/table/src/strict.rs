@@ -73,13 +73,19 @@ async fn serve(mut stream: TcpStream, account: &Mutex<Account>) -> std::io::Resu
         let output = wanted.min(cap.max(1));
         let call = account.lock().await.admit(input, output, cap);
         let (status, body) = if call.refused {
-            ("429 Too Many Requests", r#"{"error":{"message":"Rate limit reached","type":"tokens","code":"rate_limit_exceeded"}}"#.to_owned())
+            (
+                "429 Too Many Requests",
+                r#"{"error":{"message":"Rate limit reached","type":"tokens","code":"rate_limit_exceeded"}}"#.to_owned(),
+            )
         } else {
             tokio::time::sleep(TOKEN * u32::try_from(output).unwrap_or(u32::MAX)).await;
             let total = input + output;
-            ("200 OK", format!(
-                r#"{{"id":"chatcmpl-bench","object":"chat.completion","created":1700000000,"model":"gpt-4o","choices":[{{"index":0,"message":{{"role":"assistant","content":"Yes."}},"finish_reason":"stop"}}],"usage":{{"prompt_tokens":{input},"completion_tokens":{output},"total_tokens":{total}}}}}"#
-            ))
+            (
+                "200 OK",
+                format!(
+                    r#"{{"id":"chatcmpl-bench","object":"chat.completion","created":1700000000,"model":"gpt-4o","choices":[{{"index":0,"message":{{"role":"assistant","content":"Yes."}},"finish_reason":"stop"}}],"usage":{{"prompt_tokens":{input},"completion_tokens":{output},"total_tokens":{total}}}}}"#
+                ),
+            )
         };
         let head = format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
         stream.write_all(head.as_bytes()).await?;

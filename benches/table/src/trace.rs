@@ -45,7 +45,9 @@ pub fn seconds(text: &str) -> Option<Duration> {
     // Days since 1 March of the year 0, so that the leap day is the last.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
     let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day;
-    Duration::try_from_secs_f64(second).ok().map(|second| Duration::from_secs(days * 86_400 + hour * 3_600 + minute * 60) + second)
+    Duration::try_from_secs_f64(second)
+        .ok()
+        .map(|second| Duration::from_secs(days * 86_400 + hour * 3_600 + minute * 60) + second)
 }
 
 /// Made up: arrivals at random, sizes spread as in chat traffic, half of the prompts under 1,020 tokens and half of the answers under 129.

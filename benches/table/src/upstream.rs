@@ -12,7 +12,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 /// What every stream says of its input.
 pub const PROMPT_TOKENS: u64 = 500;
 
-const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nx-request-id: req-bench\r\ntransfer-encoding: chunked\r\n\r\n";
+const HEAD: &str =
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nx-request-id: req-bench\r\ntransfer-encoding: chunked\r\n\r\n";
 const LONGEST_HEAD: usize = 64 * 1024;
 
 /// Serves until it is killed.
@@ -86,7 +87,8 @@ pub async fn request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> std::io::R
         }
     };
     let text = std::str::from_utf8(&buffer[..head]).map_err(|_| broken("the head is no text"))?;
-    let length = text.lines().filter_map(|line| line.split_once(':')).find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+    let length =
+        text.lines().filter_map(|line| line.split_once(':')).find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
     let length: usize = length.and_then(|(_, value)| value.trim().parse().ok()).ok_or_else(|| broken("no length"))?;
     while buffer.len() < head + length {
         if stream.read_buf(buffer).await? == 0 {

@@ -1,7 +1,7 @@
 //! The gateway, with every limit on.
 
-use super::{free_address, http};
 use super::process::Process;
+use super::{free_address, http};
 use std::io::BufRead;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -122,7 +122,8 @@ impl Gateway {
     /// The sum of the samples of a metric whose lines begin like this.
     pub async fn metric(&self, begins: &str) -> Option<u64> {
         let text = self.get("/metrics").await;
-        let mut values = text.lines().filter(|line| line.starts_with(begins)).filter_map(|line| line.rsplit(' ').next()?.parse().ok());
+        let mut values =
+            text.lines().filter(|line| line.starts_with(begins)).filter_map(|line| line.rsplit(' ').next()?.parse().ok());
         let first: u64 = values.next()?;
         Some(first + values.sum::<u64>())
     }

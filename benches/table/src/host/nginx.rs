@@ -29,7 +29,9 @@ impl Nginx {
 
     /// Passes everything on to `upstream` over connections that stay open, with an access log in a file. `streams` are not buffered.
     pub fn proxy(directory: &Path, upstream: SocketAddr, streams: bool) -> Result<Self, String> {
-        let before = format!("upstream provider {{ server {upstream}; keepalive 256; keepalive_requests 1000000000; keepalive_time 24h; }}");
+        let before = format!(
+            "upstream provider {{ server {upstream}; keepalive 256; keepalive_requests 1000000000; keepalive_time 24h; }}"
+        );
         let buffering = if streams { "proxy_buffering off;" } else { "" };
         let server = format!(
             "location / {{ proxy_pass http://provider; proxy_http_version 1.1; proxy_set_header Connection \"\"; {buffering} }}"

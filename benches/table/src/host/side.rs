@@ -121,6 +121,13 @@ impl Side {
         let (mut dropped, mut spent) = (0, 0);
         for gateway in &self.gateways {
             gateway.settled().await?;
+            // What was decided without Redis is another thing than what was to be measured.
+            let away = gateway.metric("tollgate_store_outages_total").await.unwrap_or(0);
+            if away > 0 {
+                return Err(format!(
+                    "Redis did not answer in time and was taken for away {away} times; is the machine busy with other things?"
+                ));
+            }
             dropped += gateway.metric("tollgate_records_dropped").await.unwrap_or(0);
             spent += gateway.metric("tollgate_spent_nano_usd_total").await.unwrap_or(0);
         }

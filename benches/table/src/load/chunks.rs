@@ -52,7 +52,13 @@ impl Chunks {
                         At::Size(size.checked_mul(16).ok_or("a chunk is too large")? + digit)
                     }
                 },
-                At::Extension(size) if *first == b'\n' => if size == 0 { At::Trailer(0) } else { At::Data(size) },
+                At::Extension(size) if *first == b'\n' => {
+                    if size == 0 {
+                        At::Trailer(0)
+                    } else {
+                        At::Data(size)
+                    }
+                }
                 At::Extension(size) => At::Extension(size),
                 At::AfterData if *first == b'\n' => At::Size(0),
                 At::AfterData => At::AfterData,

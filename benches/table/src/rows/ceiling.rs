@@ -38,7 +38,8 @@ pub async fn saturation(bench: &mut Bench) -> Result<Vec<Line>, String> {
         "[pools.account]\nupstream = \"openai\"\nmodels = [\"{MODEL}\"]\nceiling = {{ rpm = 60_000, tpm = {tpm} }}\n\
          [models.{MODEL}]\nprice = {{ input = 0.15, output = 0.60 }}\n"
     );
-    let side = Side::start(bench, Setup { upstream: Some(provider.address), more: &more, slots: 1_000, ..Setup::new(row) }).await?;
+    let side =
+        Side::start(bench, Setup { upstream: Some(provider.address), more: &more, slots: 1_000, ..Setup::new(row) }).await?;
     let log = side.gateways[0].directory.join("access.log");
     let start = Instant::now();
     let statuses = ask_all(&asked, side.targets()[0], start).await?;
@@ -65,7 +66,10 @@ pub async fn saturation(bench: &mut Bench) -> Result<Vec<Line>, String> {
         statuses.len(),
         judged.wrongly
     );
-    let estimates = format!("prompts estimated {:.2} % off on average, {:.2} % at most, {} of them", judged.off, judged.most_off, judged.prompts);
+    let estimates = format!(
+        "prompts estimated {:.2} % off on average, {:.2} % at most, {} of them",
+        judged.off, judged.most_off, judged.prompts
+    );
     let kept = share >= 0.90 && provider_429 == 0 && judged.wrongly == 0;
     let line = Line::said(row, "tollgate", String::new()).judged(share, found, ">= 90 %, 0, 0", kept);
     let estimate = Line::said(row, "estimate against actual", String::new());
@@ -84,10 +88,14 @@ fn demand(file: Option<&Path>) -> Result<(Vec<Asked>, u64), String> {
     let tpm = (all as f64 / (BEFORE + MEASURED).as_secs_f64() * 60.0 / DEMAND) as u64;
     // As much again at the beginning as the full bucket holds.
     let mut early = 0;
-    let first: Vec<Asked> = asked.iter().take_while(|one| {
-        early += one.input.max(cap(one));
-        early < tpm
-    }).copied().collect();
+    let first: Vec<Asked> = asked
+        .iter()
+        .take_while(|one| {
+            early += one.input.max(cap(one));
+            early < tpm
+        })
+        .copied()
+        .collect();
     let many = first.len().max(1) as u32;
     asked.extend(first.into_iter().zip(0..).map(|(one, number)| Asked { at: DRAIN * number / many, ..one }));
     asked.sort_by_key(|one| one.at);
@@ -117,7 +125,8 @@ async fn ask_all(asked: &[Asked], gateway: SocketAddr, start: Instant) -> Result
         );
         let headers = [format!("authorization: Bearer {KEY}"), format!("x-customer-id: t{}", number % CUSTOMERS)];
         sleep_until(start + one.at).await;
-        questions.spawn(async move { http::post(gateway, "/v1/chat/completions", &headers, &body).await.map(|(status, _)| status) });
+        questions
+            .spawn(async move { http::post(gateway, "/v1/chat/completions", &headers, &body).await.map(|(status, _)| status) });
     }
     questions.join_all().await.into_iter().collect()
 }
@@ -145,7 +154,11 @@ impl Judged {
             let end = line["timestamp"].as_str().and_then(trace::seconds).ok_or("a line of the access log has no time")?;
             let admitted = number("status") == 200;
             let (estimated, actual) = (number("estimated_input_tokens"), number("input_tokens"));
-            decisions.push((end.saturating_sub(Duration::from_micros(number("duration_us"))), admitted, estimated.max(number("output_cap"))));
+            decisions.push((
+                end.saturating_sub(Duration::from_micros(number("duration_us"))),
+                admitted,
+                estimated.max(number("output_cap")),
+            ));
             if admitted && actual > 0 {
                 let off = estimated.abs_diff(actual) as f64 * 100.0 / actual as f64;
                 judged.off += off;

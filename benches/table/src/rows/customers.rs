@@ -9,7 +9,6 @@ use crate::host::side::{Sent, Setup, Side};
 use crate::load::{Prompt, Spec};
 use crate::table::Line;
 
-const CUSTOMERS: u64 = 1_000_000;
 /// Requests of a few customers before, so that what does not grow with customers is there already.
 const BEFORE: u64 = 100_000;
 /// Seconds that it may take.
@@ -24,7 +23,8 @@ pub async fn million(bench: &mut Bench) -> Result<Vec<Line>, String> {
     let few = generator::run(&Spec { most: Some(BEFORE), ..spec.clone() }, side.watched(bench)).await?;
     few.check("before")?;
     let before = side.memory();
-    let many = Spec { most: Some(CUSTOMERS), customers: ("many".to_owned(), CUSTOMERS), ..spec };
+    let customers = bench.options.customers;
+    let many = Spec { most: Some(customers), customers: ("many".to_owned(), customers), ..spec };
     let window = generator::run(&many, side.watched(bench)).await?;
     window.check("a million")?;
     side.gateways[0].settled().await?;
@@ -32,7 +32,7 @@ pub async fn million(bench: &mut Bench) -> Result<Vec<Line>, String> {
     let asked = window.report.status(200);
     let mut sent = Sent::usual(&[&few.report, &window.report], 0);
     // Of the last of a window that was cut short nobody knows whether they asked.
-    sent.expected = vec![Expected::Each("many".to_owned(), if asked == CUSTOMERS { asked } else { asked / 2 }, cost(USED))];
+    sent.expected = vec![Expected::Each("many".to_owned(), if asked == customers { asked } else { asked / 2 }, cost(USED))];
     side.prove(bench, &sent).await?;
     let each = after.saturating_sub(before) as f64 / asked.max(1) as f64;
     let found = format!("{each:.0} bytes for each of {asked} customers");

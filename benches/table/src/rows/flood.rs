@@ -16,7 +16,8 @@ pub async fn flood(bench: &mut Bench) -> Result<Vec<Line>, String> {
     let side = Side::start(bench, Setup { more: LIMITS, ..Setup::new(row) }).await?;
     let spec = bench.spec(&side.targets(), Prompt::Known(PROMPT));
     // The one request it may send.
-    let only = Spec { connections: 1, warm_up: 0.0, seconds: 5.0, most: Some(1), customers: ("flood".to_owned(), 1), ..spec.clone() };
+    let only =
+        Spec { connections: 1, warm_up: 0.0, seconds: 5.0, most: Some(1), customers: ("flood".to_owned(), 1), ..spec.clone() };
     let one = crate::host::generator::run(&only, Vec::new()).await?;
     one.check("the first of the flood")?;
     let flood = Spec { customers: ("flood".to_owned(), 1), expect: 429, answer: None, ..spec.clone() };

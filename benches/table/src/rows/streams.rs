@@ -48,10 +48,7 @@ pub async fn paced(bench: &mut Bench) -> Result<Vec<Line>, String> {
         ..bench.spec(targets, Prompt::Known(1_000))
     };
     let plain = vec![("upstream", vec![upstream.process.id()]), ("nginx", vec![nginx.process.id()])];
-    let loads = [
-        ("nginx", with(&[nginx.address]), plain),
-        ("tollgate", with(&side.targets()), upstream.watched(&side)),
-    ];
+    let loads = [("nginx", with(&[nginx.address]), plain), ("tollgate", with(&side.targets()), upstream.watched(&side))];
     let windows = bench.interleaved(&loads).await?;
     let [plain, ours] = &windows[..] else { return Err("two sides".to_owned()) };
     side.prove(bench, &Sent::of(&[&ours.report], (PROMPT_TOKENS, PACED_PIECES))).await?;
