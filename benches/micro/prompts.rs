@@ -12,7 +12,8 @@ pub const WORK: [Work; 3] = [
     Work { name: "count-new-history", set_up: history },
 ];
 
-const SENTENCE: &str = "Please compare the delivery contract of Tuesday with the invoice for parcel A-113 and explain the difference. ";
+const SENTENCE: &str =
+    "Please compare the delivery contract of Tuesday with the invoice for parcel A-113 and explain the difference. ";
 
 /// Prose of about so many bytes, which may stand in a JSON string as it is.
 pub fn text(bytes: usize) -> String {
