@@ -168,11 +168,7 @@ fn add(
     let mut peaks = Vec::new();
     for (minute, amounts) in &cell.minutes {
         let present = Peaks::ALL.iter().filter(|peak| amounts[**peak as usize] > 0);
-        peaks.extend(present.map(|peak| Peak {
-            name: peak.as_str().into(),
-            minute: *minute,
-            amount: amounts[*peak as usize],
-        }));
+        peaks.extend(present.map(|peak| Peak { name: peak.as_str().into(), minute: *minute, amount: amounts[*peak as usize] }));
     }
     additions.push(Addition { key: key(of_day), sums, peaks, keep: settings.days });
     if settings.hours > 0 {

@@ -207,9 +207,7 @@ impl Gather {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
     /// In the customer's own hour. `many`: there are enough by now to be flushed.
-    Theirs {
-        many: bool,
-    },
+    Theirs { many: bool },
     /// In everybody's only.
     Beyond,
 }

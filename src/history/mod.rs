@@ -23,7 +23,7 @@ mod query;
 mod watch;
 
 pub use day::{Day, NoDay};
-pub use query::{Customers, ModelUse, Use};
+pub use query::{Customers, MOST_DAYS, ModelUse, Use};
 pub use watch::Teller;
 
 use crate::config::policy;

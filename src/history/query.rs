@@ -285,9 +285,7 @@ impl History {
             }
             after = next;
         }
-        models.sort_by(|a, b| {
-            (&a.upstream, &a.model, &a.served_model).cmp(&(&b.upstream, &b.model, &b.served_model))
-        });
+        models.sort_by(|a, b| (&a.upstream, &a.model, &a.served_model).cmp(&(&b.upstream, &b.model, &b.served_model)));
         Ok(models)
     }
 

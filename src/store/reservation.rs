@@ -284,7 +284,14 @@ mod tests {
 
     #[tokio::test]
     async fn each_measure_settles_to_its_own_actual() {
-        let actuals = Actuals { attempted: true, input: 600, input_uncached: 200, output: 50, cost: NanoUsd::new(3_500), ..Actuals::default() };
+        let actuals = Actuals {
+            attempted: true,
+            input: 600,
+            input_uncached: 200,
+            output: 50,
+            cost: NanoUsd::new(3_500),
+            ..Actuals::default()
+        };
         let lines = settled(|reservation| reservation.settle(&actuals)).await;
         assert_eq!(lines, [(1, 1), (1, 1), (900, 650), (500, 200), (400, 50), (700, 700), (5_000, 3_500)]);
     }

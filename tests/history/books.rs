@@ -27,6 +27,8 @@ breaker = { failures = 0 }
 [models.m-big]
 fallback = "m-small"
 price = { input = 2.50, cached_input = 1.25, output = 10.0 }
+[classes.general]
+fallback = true
 [plans.walks]
 messages = "unlimited"
 rpm = "unlimited"
@@ -154,7 +156,8 @@ async fn everything_adds_up(redis: bool) {
         assert_eq!(hours, without_peaks, "{customer}: the hours of its days");
     }
     let loud = used(&beds, "loud").await;
-    assert_eq!((loud.refusals.get("customer.messages"), loud.plan()), (Some(&48), Some("dry")), "{loud:?}");
+    assert_eq!((loud.refused, loud.served + loud.failed, loud.plan()), (48, 2, Some("dry")), "two messages an hour: {loud:?}");
+    assert!(loud.refusals["customer.messages"] >= 40, "{loud:?}");
     let (today, history) = (today(&beds[0]), &beds[0].gateway.history);
     let mut everybody = Use::default();
     let mut by_model = 0;
@@ -205,10 +208,8 @@ async fn a_model_is_told_apart_by_upstream_asked_and_served_name() {
     for day in [today(&bed).back(1), today(&bed)] {
         models.extend(bed.gateway.history.models(day).await.expect("the store answers"));
     }
-    let told: Vec<_> = models
-        .iter()
-        .map(|m| (&*m.upstream, &*m.model, &*m.served_model, m.requests, m.input_tokens, m.cached_tokens))
-        .collect();
+    let told: Vec<_> =
+        models.iter().map(|m| (&*m.upstream, &*m.model, &*m.served_model, m.requests, m.input_tokens, m.cached_tokens)).collect();
     assert_eq!(
         told,
         [("openai", "m-big", "m-big", 1, 1_000, 600), ("openai", "m-big", "m-big-2026-11-01", 2, 2_000, 1_200)],
@@ -285,4 +286,42 @@ async fn what_is_gathered_while_redis_is_away_arrives_later() {
     server.wake();
     let after = used(std::slice::from_ref(&bed), "ann").await;
     assert_eq!((after.cost(), after.requests), (spent, 3));
+}
+
+/// The same figures over HTTP.
+#[tokio::test]
+async fn operators_read_it_over_http() {
+    let bed = Bed::with(&config_and("[admin]\nlisten = \"127.0.0.1:0\""), ProviderOptions::default()).await;
+    for customer in ["acme-1", "acme-2", "acme-2", "zed"] {
+        assert_eq!(bed.chat(customer, "m-big", "").send().await.expect("an answer").status(), 200);
+    }
+    let today = today(&bed);
+    let costs = [bed.used("acme-1").await.get(), bed.used("acme-2").await.get(), bed.used("zed").await.get()];
+    let admin = bed.admin.expect("it listens");
+    let get = async |path: &str| {
+        let reply = bed.client.get(format!("http://{admin}/admin/history/{path}")).send().await.expect("an answer");
+        let status = reply.status().as_u16();
+        (status, serde_json::from_str::<serde_json::Value>(&reply.text().await.expect("whole")).expect("JSON"))
+    };
+    let (status, top) = get("customers?prefix=acme&limit=1").await;
+    assert_eq!((status, top["customers"][0]["customer"].as_str()), (200, Some("acme-2")), "{top}");
+    assert_eq!(top["customers"][0]["cost_nano_usd"].as_u64(), Some(costs[1]));
+    assert_eq!(get("customers?prefix=acme&skip=1").await.1["customers"][0]["customer"].as_str(), Some("acme-1"));
+    let (_, one) = get(&format!("customers/acme-1?from={}", today.back(1))).await;
+    assert_eq!((one["days"].as_array().map(Vec::len), &one["days"][1]["requests"]), (Some(2), &1.into()), "{one}");
+    let (_, hours) = get("customers/acme-1/hours").await;
+    let of_hours: u64 = hours["hours"].as_array().expect("hours").iter().filter_map(|hour| hour["cost_nano_usd"].as_u64()).sum();
+    assert_eq!((hours["hours"].as_array().map(Vec::len), of_hours), (Some(24), costs[0]), "{hours}");
+    let (_, total) = get(&format!("total?from={today}&to={today}")).await;
+    assert_eq!(total["days"][0]["cost_nano_usd"].as_u64(), Some(costs.iter().sum()), "{total}");
+    assert_eq!(get("total/hours").await.1["day"], serde_json::json!(today));
+    let (_, models) = get(&format!("models?from={today}")).await;
+    assert_eq!((&models["models"][0]["model"], &models["models"][0]["requests"]), (&"m-big".into(), &4.into()), "{models}");
+    assert_eq!(get("scan").await.1["customers"].as_array().map(Vec::len), Some(3));
+    for wrong in
+        ["customers?day=tomorrow", "total?from=2026-12-02&to=2026-12-01", "customers?limit=x", "scan?page=2", "customers/a%20b"]
+    {
+        let (status, body) = get(wrong).await;
+        assert_eq!((status, body["error"]["code"].as_str()), (400, Some("invalid_request")), "{wrong}: {body}");
+    }
 }

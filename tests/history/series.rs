@@ -126,19 +126,16 @@ pub async fn a_large_batch_is_added_whole_and_once(store: &Store) {
 }
 
 pub async fn a_peak_is_the_largest_sum_of_a_minute(store: &Store) {
-    let peak = |minute, amount| Addition {
-        peaks: vec![Peak { name: "pr".into(), minute, amount }],
-        ..addition("a", &[])
-    };
+    let peak = |minute, amount| Addition { peaks: vec![Peak { name: "pr".into(), minute, amount }], ..addition("a", &[]) };
     let minute = u64::from(TODAY) * 1_440;
     for (gateway, number, at, amount, most) in [
         (1, 1, minute, 5, 5),
         (2, 1, minute + 1, 3, 5),
-        (1, 2, minute + 1, 4, 7),  // two gateways, one minute
-        (2, 2, minute, 1, 7),      // late, of the first minute
-        (2, 3, minute + 2, 6, 7),  // a smaller one
-        (1, 3, minute, 2, 8),      // the first minute once more
-        (1, 3, minute, 2, 8),      // sent again
+        (1, 2, minute + 1, 4, 7), // two gateways, one minute
+        (2, 2, minute, 1, 7),     // late, of the first minute
+        (2, 3, minute + 2, 6, 7), // a smaller one
+        (1, 3, minute, 2, 8),     // the first minute once more
+        (1, 3, minute, 2, 8),     // sent again
     ] {
         let series = if gateway == 1 { store.one() } else { store.other() };
         add(series, &batch(gateway, number, vec![peak(at, amount)])).await;

@@ -119,7 +119,8 @@ impl RedisDocuments {
         let most = shards.values().map(Vec::len).max().unwrap_or(0).div_ceil(ROWS_PER_CALL);
         for part in 0..most {
             let number = batch.number.saturating_mul(MOST_PARTS).saturating_add(part as u64);
-            let of_part = |(shard, rows): (&String, &Vec<_>)| Some((shard.clone(), rows.chunks(ROWS_PER_CALL).nth(part)?.to_vec()));
+            let of_part =
+                |(shard, rows): (&String, &Vec<_>)| Some((shard.clone(), rows.chunks(ROWS_PER_CALL).nth(part)?.to_vec()));
             let calls: Vec<_> = shards.iter().filter_map(of_part).collect();
             for some in calls.chunks(CALLS_PER_TRIP) {
                 self.add_some(batch, number, some).await?;
@@ -199,12 +200,7 @@ impl Series for RedisDocuments {
         self.read_rows(keys).boxed()
     }
 
-    fn ranked<'a>(
-        &'a self,
-        kind: Kind,
-        day: u32,
-        ranking: &'a Ranking,
-    ) -> BoxFuture<'a, Result<Vec<(String, Row)>, StoreError>> {
+    fn ranked<'a>(&'a self, kind: Kind, day: u32, ranking: &'a Ranking) -> BoxFuture<'a, Result<Vec<(String, Row)>, StoreError>> {
         self.rank(kind, day, ranking).boxed()
     }
 
@@ -237,7 +233,11 @@ fn text(value: Value) -> Result<String, StoreError> {
 }
 
 /// A score, which Redis writes as a decimal, with an exponent where it is large.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "scores are sums, never negative; the cast saturates")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "scores are sums, never negative; the cast saturates"
+)]
 fn score_of(value: Value) -> Result<u64, StoreError> {
     match value {
         Value::Double(score) => Ok(score as u64),

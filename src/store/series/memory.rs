@@ -59,12 +59,7 @@ impl Series for MemorySeries {
         Box::pin(ready(Ok(rows)))
     }
 
-    fn ranked<'a>(
-        &'a self,
-        kind: Kind,
-        day: u32,
-        ranking: &'a Ranking,
-    ) -> BoxFuture<'a, Result<Vec<(String, Row)>, StoreError>> {
+    fn ranked<'a>(&'a self, kind: Kind, day: u32, ranking: &'a Ranking) -> BoxFuture<'a, Result<Vec<(String, Row)>, StoreError>> {
         let kept = self.0.lock();
         let matching = kept.of_day(kind, day, None).filter(|(key, _)| key.id.starts_with(&ranking.prefix));
         let mut all: Vec<_> = matching.map(|(key, row)| standing(key.id.clone(), row.clone())).collect();
@@ -75,8 +70,7 @@ impl Series for MemorySeries {
 
     fn scan<'a>(&'a self, kind: Kind, day: u32, after: Option<&'a str>) -> BoxFuture<'a, Result<Scanned, StoreError>> {
         let kept = self.0.lock();
-        let rows: Vec<_> =
-            kept.of_day(kind, day, after).take(MAX_ROWS).map(|(key, row)| (key.id.clone(), row.clone())).collect();
+        let rows: Vec<_> = kept.of_day(kind, day, after).take(MAX_ROWS).map(|(key, row)| (key.id.clone(), row.clone())).collect();
         let next = (rows.len() == MAX_ROWS).then(|| rows.last().map(|(id, _)| id.clone())).flatten();
         Box::pin(ready(Ok((rows, next))))
     }

@@ -145,12 +145,7 @@ pub trait Series: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError`] when the store could not be asked.
-    fn ranked<'a>(
-        &'a self,
-        kind: Kind,
-        day: u32,
-        ranking: &'a Ranking,
-    ) -> BoxFuture<'a, Result<Vec<(String, Row)>, StoreError>>;
+    fn ranked<'a>(&'a self, kind: Kind, day: u32, ranking: &'a Ranking) -> BoxFuture<'a, Result<Vec<(String, Row)>, StoreError>>;
 
     /// All rows of a listed kind and day, in any order, a page at a time; `after` is what the page before said. What is added meanwhile
     /// may move a row over the edge of a page; a day that is over stands still.

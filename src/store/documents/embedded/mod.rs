@@ -10,11 +10,11 @@ mod format;
 mod series;
 mod writer;
 
+use self::series::EmbeddedSeries;
 use super::{Collection, Document, Documents, Listed, Page, StoreError, Write, Written, check_id};
 use crate::domain::{Clock, Timestamp};
 use crate::store::series::Series;
 use disk::{Disk, Files};
-use self::series::EmbeddedSeries;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use std::path::PathBuf;

@@ -134,12 +134,7 @@ impl Series for EmbeddedSeries {
         self.off_thread(move |rows| keys.iter().map(|key| rows.row(key)).collect())
     }
 
-    fn ranked<'a>(
-        &'a self,
-        kind: Kind,
-        day: u32,
-        ranking: &'a Ranking,
-    ) -> BoxFuture<'a, Result<Vec<(String, Row)>, StoreError>> {
+    fn ranked<'a>(&'a self, kind: Kind, day: u32, ranking: &'a Ranking) -> BoxFuture<'a, Result<Vec<(String, Row)>, StoreError>> {
         let ranking = ranking.clone();
         self.off_thread(move |rows| ranked(rows, kind, day, &ranking))
     }
