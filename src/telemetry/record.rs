@@ -134,6 +134,8 @@ pub struct Facts {
     pub repeat: Option<&'static str>,
     /// The asynchronous request this is a run of.
     pub job: Option<Box<str>>,
+    /// The agent of the desk who asked a ticket's request again; the ticket is `ticket`.
+    pub resubmitted_by: Option<Box<str>>,
 }
 
 impl Record {
@@ -224,6 +226,7 @@ impl Drop for Record {
             ending = facts.ending.as_str(),
             repeat = facts.repeat,
             job = facts.job.as_deref(),
+            resubmitted_by = facts.resubmitted_by.as_deref(),
         );
         if let Some((watch, at)) = self.watch.take() {
             watch.ended(self.api, at, facts);
