@@ -5,6 +5,7 @@
 //! fault    what is said to who may not, or asks wrongly
 //! input    bodies and query strings, read strictly
 //! directory /admin/customers/{id}/override and /credits, /admin/plans: what is set at run time
+//! history  /admin/history: what was used over time
 //! levels   /admin/levels: see and pin
 //! requests /admin/requests/{id}: what is kept of a request
 //! triage   /admin/triage: list, read, claim, answer, release, expire, resubmit
@@ -16,6 +17,7 @@
 mod directory;
 mod fault;
 mod guard;
+mod history;
 mod input;
 mod levels;
 mod requests;
@@ -49,6 +51,7 @@ pub fn router(gateway: &Arc<Gateway>, settings: &Admin) -> Router {
     Router::new()
         .merge(triage::routes())
         .merge(requests::routes())
+        .merge(history::routes())
         .merge(levels::routes())
         .merge(directory::routes())
         .method_not_allowed_fallback(|| async { Fault::MethodNotAllowed })
