@@ -6,6 +6,7 @@
 //! input    bodies and query strings, read strictly
 //! directory /admin/customers/{id}/override and /credits, /admin/plans: what is set at run time
 //! alerts   /admin/alerts: what operators were told of
+//! history  /admin/history: what was used over time
 //! levels   /admin/levels: see and pin
 //! requests /admin/requests/{id}: what is kept of a request
 //! triage   /admin/triage: list, read, claim, answer, release, expire, resubmit
@@ -18,6 +19,7 @@ mod alerts;
 mod directory;
 mod fault;
 mod guard;
+mod history;
 mod input;
 mod levels;
 mod requests;
@@ -51,6 +53,7 @@ pub fn router(gateway: &Arc<Gateway>, settings: &Admin) -> Router {
     Router::new()
         .merge(triage::routes())
         .merge(requests::routes())
+        .merge(history::routes())
         .merge(levels::routes())
         .merge(alerts::routes())
         .merge(directory::routes())

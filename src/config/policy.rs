@@ -4,7 +4,7 @@ mod alerts;
 mod degrade;
 
 pub use alerts::{AlertKind, Alerts, Destination};
-pub use degrade::{Admin, Class, Classes, Fallback, Handoff, Levels, Records, Repeats, Retry, Triage, Webhook};
+pub use degrade::{Admin, Class, Classes, Fallback, Handoff, History, Levels, Records, Repeats, Retry, Triage, Webhook};
 
 use super::book::Book;
 use crate::domain::{NanoUsd, Period, Priority, Zone};
@@ -70,6 +70,8 @@ pub struct Policy {
     pub triage: Triage,
     /// `[records]`
     pub records: Records,
+    /// `[history]`
+    pub history: History,
     /// `[repeats]`
     pub repeats: Repeats,
     /// `[alerts]`

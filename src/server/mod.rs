@@ -148,6 +148,9 @@ impl Server {
         if !self.gateway.alerts.drain(left().max(SETTLING)).await {
             tracing::warn!("stopped with alerts that were not delivered");
         }
+        if !self.gateway.history.flush(left().max(SETTLING)).await {
+            tracing::warn!("stopped with a part of the history that the store did not take");
+        }
         if !self.gateway.records.drain(left().max(SETTLING)).await {
             tracing::warn!("stopped with records of requests that the store did not take");
         }

@@ -72,8 +72,20 @@ table! {
         records: Records,
         /// `[alerts]`: what operators are told of.
         alerts: Alerts,
+        /// `[history]`
+        history: History,
         /// `[admin]`
         admin: Admin,
+    }
+
+    /// `[history]`
+    History {
+        /// How long days are kept.
+        days: KeepOrNot,
+        /// How long hours are kept.
+        hours: KeepOrNot,
+        /// Between two flushes.
+        flush: Timeout,
     }
 
     /// `[records]`
