@@ -5,6 +5,7 @@ mod degrade;
 pub use degrade::{Admin, Class, Classes, Fallback, Handoff, Levels, Records, Repeats, Retry, Triage, Webhook};
 
 use super::book::Book;
+use super::settings::Settings;
 use crate::domain::{NanoUsd, Period, Priority, Zone};
 use crate::limit::{Bucket, LimitName, Measure};
 use crate::pricing::PriceTable;
@@ -74,6 +75,8 @@ pub struct Policy {
     pub admin: Option<Admin>,
     /// `[concurrency]`
     pub concurrency: Concurrency,
+    /// All of it as it was written, for people.
+    pub settings: Settings,
 }
 
 /// `[server]`
@@ -170,7 +173,7 @@ pub enum ForwardId {
 }
 
 /// `[store]`
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreKind {
     /// One process, its journal in this directory.
     Embedded {
@@ -209,7 +212,7 @@ impl StoreKind {
 }
 
 /// `[store] urls`, `cluster` and `sentinel`: the servers that keep the books. Addresses come with their credentials.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RedisServers {
     /// One server.
     One(Secret),

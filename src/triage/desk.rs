@@ -107,13 +107,13 @@ impl Desk {
     /// Whether the text of conversations is kept, so that it is worth making.
     #[must_use]
     pub fn keeps_text(&self) -> bool {
-        self.inner.shelf.settings.conversation
+        self.inner.shelf.settings().conversation
     }
 
     /// The most bytes of a conversation that are kept.
     #[must_use]
     pub fn most_text(&self) -> usize {
-        self.inner.shelf.settings.conversation_max
+        self.inner.shelf.settings().conversation_max
     }
 
     /// Hands a request to a person. Never fails: the ticket is written behind the reply, and what goes wrong there is logged and counted.
@@ -163,7 +163,7 @@ impl Desk {
         }
         let open = timeout(LOOK, self.inner.shelf.open_of(customer)).await.ok()?.ok()?;
         // One whose time is over may not be struck from the list yet; should it still be worked on, the new id will lead to it.
-        let (now, keep) = (self.inner.shelf.now(), self.inner.shelf.settings.keep);
+        let (now, keep) = (self.inner.shelf.now(), self.inner.shelf.settings().keep);
         let same = |entry: &Entry| entry.conversation.as_deref() == Some(conversation) && now < after(entry.at, keep);
         open.into_iter().find(same).map(|entry| entry.id)
     }

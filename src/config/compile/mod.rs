@@ -22,8 +22,9 @@ use super::policy::{Class, Classes, Handoff, Policy, Records, Unpriced};
 use super::prices;
 use super::problem::{Findings, Place, Problem, Source, Warning};
 use super::read::{Known as _, Read as _};
+use super::settings::Settings;
 use limits::{Written, limits};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What a compilation needs everywhere.
@@ -39,18 +40,7 @@ impl Policy {
     /// # Errors
     /// All problems, in the order of the file.
     pub fn load(path: Option<&Path>, env: &Env) -> Result<(Self, Vec<Warning>), Vec<Problem>> {
-        let Some(path) = path else { return compile_text("", "built-in", Source::Shipped, env) };
-        let name = path.display().to_string();
-        match std::fs::read_to_string(path) {
-            Ok(text) => Self::parse(&text, &name, env),
-            Err(error) => {
-                let place = Place::root(Source::File { name: name.into(), line: 1 });
-                let mut findings = Findings::default();
-                let advice = "check the path given with --config or in TOLLGATE_CONFIG";
-                findings.problem(&place, format!("the file cannot be read: {error}"), advice);
-                Err(findings.problems)
-            }
-        }
+        Loaded::of(path, env).outcome
     }
 
     /// As [`Policy::load`], from a text; `name` stands in messages.
@@ -58,7 +48,7 @@ impl Policy {
     /// # Errors
     /// All problems, in the order of the text.
     pub fn parse(text: &str, name: &str, env: &Env) -> Result<(Self, Vec<Warning>), Vec<Problem>> {
-        compile_text(text, name, Source::File { name: name.into(), line: 1 }, env)
+        compile_text(text, name, Source::File { name: name.into(), line: 1 }, env).outcome
     }
 
     /// The shipped configuration, without a file and without an environment.
@@ -71,10 +61,43 @@ impl Policy {
     }
 }
 
+/// What came of reading a configuration.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The policy with what is odd about it, or all that is wrong, in the order of the file.
+    pub outcome: Result<(Policy, Vec<Warning>), Vec<Problem>>,
+    /// Every file that was looked at, also where it could not be read: when one of them changes, another attempt may end otherwise.
+    pub files: Vec<PathBuf>,
+}
+
+impl Loaded {
+    /// As [`Policy::load`].
+    #[must_use]
+    pub fn of(path: Option<&Path>, env: &Env) -> Self {
+        let Some(path) = path else { return compile_text("", "built-in", Source::Shipped, env) };
+        let name = path.display().to_string();
+        let mut loaded = match std::fs::read_to_string(path) {
+            Ok(text) => compile_text(&text, &name, Source::File { name: name.as_str().into(), line: 1 }, env),
+            Err(error) => {
+                let place = Place::root(Source::File { name: name.into(), line: 1 });
+                let mut findings = Findings::default();
+                let advice = "check the path given with --config or in TOLLGATE_CONFIG";
+                findings.problem(&place, format!("the file cannot be read: {error}"), advice);
+                Self { outcome: Err(findings.problems), files: Vec::new() }
+            }
+        };
+        loaded.files.push(path.to_owned());
+        loaded
+    }
+}
+
 /// The whole way from text to policy; what concerns the configuration as a whole is at `source`.
-fn compile_text(text: &str, name: &str, source: Source, env: &Env) -> Result<(Policy, Vec<Warning>), Vec<Problem>> {
+fn compile_text(text: &str, name: &str, source: Source, env: &Env) -> Loaded {
     let mut findings = Findings::default();
-    let mut root = node::parse(text, name)?;
+    let mut root = match node::parse(text, name) {
+        Ok(root) => root,
+        Err(problems) => return Loaded { outcome: Err(problems), files: Vec::new() },
+    };
     env.overlay(&mut root, &mut findings);
     let place = Place::root(source);
     let node = node::Node { value: node::Value::Table(root), source: place.source.clone() };
@@ -83,10 +106,17 @@ fn compile_text(text: &str, name: &str, source: Source, env: &Env) -> Result<(Po
     let policy = compile(&mut compiler, &file);
     let mut findings = compiler.findings;
     findings.sort();
-    match policy {
-        Some(policy) if findings.problems.is_empty() => Ok((policy, findings.warnings)),
+    let files = findings.files.iter().map(|file| file.path.clone()).collect();
+    let outcome = match policy {
+        Some(mut policy) if findings.problems.is_empty() => {
+            if let node::Value::Table(root) = &node.value {
+                policy.settings = Settings::of(root, findings.files);
+            }
+            Ok((policy, findings.warnings))
+        }
         _ => Err(findings.problems),
-    }
+    };
+    Loaded { outcome, files }
 }
 
 /// A configuration that is a table of another file, such as a scenario of the lab: without an environment; of what is found only the
@@ -170,6 +200,7 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
         repeats,
         admin,
         concurrency,
+        settings: Settings::default(),
     })
 }
 
