@@ -23,13 +23,11 @@ mod triage;
 
 pub use fault::Fault;
 
-use crate::config::policy::Admin;
 use crate::stack::Gateway;
 use axum::Router;
 use axum::body::Body;
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
-use guard::Guard;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use http::{Method, StatusCode};
 use serde_json::Value;
@@ -42,8 +40,7 @@ struct Shared {
 }
 
 /// Everything operators may ask, as an HTTP service.
-pub fn router(gateway: &Arc<Gateway>, settings: &Admin) -> Router {
-    let guard = Guard::new(settings);
+pub fn router(gateway: &Arc<Gateway>) -> Router {
     Router::new()
         .merge(triage::routes())
         .merge(requests::routes())
@@ -51,7 +48,7 @@ pub fn router(gateway: &Arc<Gateway>, settings: &Admin) -> Router {
         .merge(directory::routes())
         .method_not_allowed_fallback(|| async { Fault::MethodNotAllowed })
         .fallback(|| async { Fault::RouteNotFound })
-        .layer(from_fn_with_state(guard, guard::check))
+        .layer(from_fn_with_state(Arc::clone(gateway), guard::check))
         .with_state(Shared { gateway: Arc::clone(gateway) })
 }
 

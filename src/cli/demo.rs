@@ -63,6 +63,8 @@ async fn demo(args: &Demo) -> Result<(), String> {
         out::line(&format!("Operators' listener: {admin}/admin/triage\n"));
         out::line(&Lines::new(&base).print());
     }
+    // A terminal that closes must not cut streams; there is no file to read again.
+    let _hangups = signal::hangups();
     server.serve(signal::stop()).await;
     Ok(())
 }

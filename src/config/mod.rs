@@ -32,8 +32,8 @@ pub mod settings;
 mod tests;
 pub(crate) mod value;
 
-pub(crate) use compile::embedded;
 pub use compile::Loaded;
+pub(crate) use compile::embedded;
 pub use env::Env;
 pub use policy::Policy;
 pub use problem::{Finding, Place, Problem, Source, Warning};

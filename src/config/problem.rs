@@ -147,7 +147,7 @@ impl Findings {
         };
         let read: std::io::Result<Vec<u8>> = read();
         let hash = read.as_ref().ok().map(|bytes| *blake3::hash(bytes).as_bytes());
-        self.files.push(FileRead { key: place.key.clone(), path: path.into(), hash });
+        self.files.push(FileRead { key: place.key.clone(), path: path.into(), most, hash });
         read
     }
 

@@ -11,18 +11,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The last parts of keys whose values may hold credentials.
-const HIDDEN: [&str; 4] = ["url", "urls", "login", "base_url"];
+const HIDDEN: [&str; 3] = ["url", "urls", "login"];
 
 /// The longest value that is shown whole, characters.
 const LONGEST: usize = 160;
 
-/// A file that the configuration names and that was read with it.
+/// A file that was read for the configuration: its own, and those that it names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileRead {
-    /// The setting that names it.
+    /// The setting that names it; empty for the configuration's own.
     pub key: Arc<str>,
     /// Where it is.
     pub path: PathBuf,
+    /// So many bytes were read at most.
+    pub most: u64,
     /// The hash of what it held; `None` = it could not be read.
     pub hash: Option<[u8; 32]>,
 }
@@ -106,7 +108,7 @@ impl Settings {
         }
     }
 
-    /// The files that the configuration names.
+    /// The files that were read.
     #[must_use]
     pub fn files(&self) -> &[FileRead] {
         &self.files
@@ -136,7 +138,7 @@ impl Settings {
         let added = after.entries.iter().filter(|(key, _)| !self.entries.contains_key(*key));
         changes.extend(added.map(|(key, new)| value(key, None, Some(new.show()))));
         changes.sort_by(|a, b| a.key.cmp(&b.key));
-        for new in &after.files {
+        for new in after.files.iter().filter(|new| !new.key.is_empty()) {
             let old = self.files.iter().find(|old| old.key == new.key && old.path == new.path);
             if old.is_some_and(|old| old.hash != new.hash) {
                 changes.push(Change { key: new.key.clone(), what: What::Content(new.path.clone()) });
@@ -214,7 +216,8 @@ mod tests {
     #[test]
     fn every_difference_is_one_line_from_what_to_what() {
         let before = "[plans.a]\nrpm = 60\nspend = { day = 0.5 }\n[plans.gone]\nrpm = 1\n[customers.\"b.c\"]\nplan = \"a\"\n";
-        let after = "[plans.a]\nrpm = 120\non_spend = [\"handoff\"]\nspend = { day = 0.5 }\n[customers.\"b.c\"]\nplan = \"individual\"\n";
+        let after =
+            "[plans.a]\nrpm = 120\non_spend = [\"handoff\"]\nspend = { day = 0.5 }\n[customers.\"b.c\"]\nplan = \"individual\"\n";
         assert_eq!(
             changes(before, after, &[]),
             [
@@ -229,11 +232,8 @@ mod tests {
 
     #[test]
     fn what_may_be_a_secret_is_only_said_to_have_changed() {
-        let upstream = |url: &str| format!("[upstreams.openai]\nbase_url = \"{url}\"\n");
-        assert_eq!(
-            changes(&upstream("https://one.example/v1"), &upstream("https://two.example/v1"), &[]),
-            ["upstreams.openai.base_url: (not shown) -> (not shown)"]
-        );
+        let hook = |url: &str| format!("[triage]\nwebhook = {{ url = \"https://{url}.example/T0/secret\" }}\n");
+        assert_eq!(changes(&hook("one"), &hook("two"), &[]), ["triage.webhook.url: (not shown) -> (not shown)"]);
         let env = [("TOLLGATE_ADMIN__TOKEN", "0123456789abcdef0123")];
         assert_eq!(changes("", "[admin]\n", &env), Vec::<String>::new(), "the variable holds before and after");
         assert_eq!(

@@ -2,7 +2,6 @@
 
 use super::kept::{Credit, Kept};
 use super::trail::Change;
-use super::view::View;
 use super::{Directory, number};
 use crate::config::{Problem, Warning};
 use crate::domain::{CustomerId, NanoUsd, Period, Timestamp};

@@ -93,9 +93,15 @@ impl Directory {
     /// Lays what was said at run time over another configuration. What is said meanwhile is not lost.
     pub fn replace(&self, policy: &Arc<Policy>) {
         self.view.rcu(|view| Arc::new(View::with(policy.clone(), view.number, view.said.clone())));
-        // Whether what was said of customers is sound depends on the plans there are.
-        for (id, entry) in self.customers.lock().iter_mut() {
-            *entry = Arc::new(entry.over(id, &self.view.load().book));
+        // Whether what was said of a customer is sound depends on the plans there are. Found out beside the lock: there may be many.
+        let book = self.view.load().book.clone();
+        let known: Vec<_> = self.customers.lock().iter().map(|(id, entry)| (id.clone(), entry.clone())).collect();
+        for (id, old) in known {
+            let new = Arc::new(old.over(&id, &book));
+            let mut customers = self.customers.lock();
+            if let Some(entry) = customers.get_mut(&id).filter(|entry| Arc::ptr_eq(entry, &old)) {
+                *entry = new;
+            }
         }
     }
 

@@ -17,6 +17,7 @@ use crate::store::documents::Documents;
 use crate::store::leases::Keeper;
 use crate::store::settler::Settler;
 use crate::store::{Ledger, Stores};
+use crate::telemetry::reload::Reloads;
 use crate::telemetry::{Metrics, Record};
 use crate::triage::Desk;
 use crate::upstream::{Breakers, Client, Orphans, Tasks};
@@ -78,6 +79,10 @@ pub struct Gateway {
     pub long_counts: Arc<Semaphore>,
     /// How near each pool is to its ceiling.
     pub levels: Arc<Levels>,
+    /// What became of changed configurations.
+    pub reloads: Reloads,
+    /// Places for settlements.
+    places: usize,
     calendar: Mutex<Calendar>,
     _levels: LevelKeeper,
     /// Renews the holds of this gateway and books those of dead ones.
@@ -110,6 +115,7 @@ impl Gateway {
         pauses: Box<dyn Pauses>,
     ) -> Result<Arc<Self>, crate::upstream::ClientError> {
         let Stores { ledger, documents } = stores;
+        let loaded_at = clock.now();
         let client = Client::new(&policy)?;
         let Concurrency { slots, queue, queue_per_customer, orphans, orphans_per_customer, .. } = policy.concurrency;
         let places = slots + queue + SPARE_SETTLEMENTS;
@@ -146,8 +152,36 @@ impl Gateway {
             empty: EmptyBuckets::default(),
             jobs: Board::default(),
             long_counts: Arc::new(Semaphore::new(LONG_COUNTS)),
+            reloads: Reloads::new(loaded_at),
+            places,
             policy,
         }))
+    }
+
+    /// Puts another configuration in force, whole. Requests that began under the one before end under it; balances, levels, breakers,
+    /// slots in use and what was said at run time stay. What takes a restart ([`crate::reload`] refuses such a change) stays as it was.
+    ///
+    /// # Errors
+    /// When an HTTP client cannot be built; nothing is changed then.
+    pub fn adopt(&self, policy: Policy) -> Result<(), crate::upstream::ClientError> {
+        let triage = self.triage.prepare(&policy.triage)?;
+        self.client.prepare(&policy)?;
+        let policy = Arc::new(policy);
+        let Concurrency { slots, queue, queue_per_customer, orphans, orphans_per_customer, .. } = policy.concurrency;
+        self.triage.put(triage);
+        self.slots.resize(slots, queue, queue_per_customer);
+        self.orphans.resize(orphans, orphans_per_customer);
+        // Before the policy itself, so that the first request under it finds the plans that belong to it.
+        self.directory.replace(&policy);
+        let before = self.policy.swap(policy.clone());
+        self.metrics.forget(&before, &policy);
+        Ok(())
+    }
+
+    /// Requests that may be in flight or in line, as far as there are places for their settlements.
+    #[must_use]
+    pub const fn most_requests(&self) -> usize {
+        self.places
     }
 
     /// The record of a request that arrives now, kept as the policy says.

@@ -316,6 +316,26 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_slot_in_use_survives_that_there_are_fewer_and_more_are_given_to_those_in_line() {
+        let slots = Slots::new(2, 100, 100);
+        let held = [now(&slots, "a"), now(&slots, "b")];
+        let mut waiting: VecDeque<_> = (0..4).map(|_| later(&slots, "c", Priority::Live)).collect();
+        slots.resize(1, 2, 100);
+        assert_eq!(slots.ask(&name("d"), Priority::Live, None).err(), Some(NoSlot::QueueFull), "the queue is shorter now");
+        let [a, b] = held;
+        drop(a);
+        assert!(waiting[0].granted.try_recv().is_err(), "one is in use, and one there is");
+        drop(b);
+        let first = waiting.pop_front().expect("it waits").turn().await;
+        assert!(waiting[0].granted.try_recv().is_err());
+        slots.resize(3, 100, 100);
+        let more = [waiting.pop_front().expect("it waits").turn().await, waiting.pop_front().expect("it waits").turn().await];
+        assert!(waiting[0].granted.try_recv().is_err(), "three are three");
+        drop((first, more, waiting));
+        assert_eq!(slots.load(), Load { free: 3, queued: 0, customers: 0 });
+    }
+
+    #[tokio::test]
     async fn background_waits_behind_live_but_does_not_starve() {
         let slots = Slots::new(1, 100, 100);
         let first = now(&slots, "x");

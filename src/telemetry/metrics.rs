@@ -1,7 +1,9 @@
 //! `/metrics`: counters and histograms with bounded labels. Never a customer id; a model only when it has a price.
 
 use super::outage::OutageMetrics;
+use super::reload::ReloadMetrics;
 use super::triage::TriageMetrics;
+use crate::config::Policy;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
@@ -68,6 +70,8 @@ pub struct Metrics {
     pub ceiling_used: Family<PoolLabels, Gauge>,
     /// Provider count over our estimate, per model, in thousandths.
     pub factor: Family<ModelLabels, Gauge>,
+    /// Changed configurations.
+    pub reload: ReloadMetrics,
 }
 
 /// A name that is one of few.
@@ -106,6 +110,8 @@ labels! {
     RetryLabels { upstream: Name, cause: &'static str }
     /// One reason.
     ReasonLabels { reason: &'static str }
+    /// One result.
+    ResultLabels { result: &'static str }
     /// One upstream.
     UpstreamNameLabels { upstream: Name }
     /// Labels of [`Metrics::anomalies`].
@@ -156,6 +162,7 @@ impl Default for Metrics {
             jobs_ended: Family::default(),
             triage: TriageMetrics::default(),
             factor: Family::default(),
+            reload: ReloadMetrics::default(),
         };
         let r = &mut metrics.registry;
         r.register("requests", "Requests by route, status and cause of refusal", metrics.requests.clone());
@@ -188,11 +195,24 @@ impl Default for Metrics {
         );
         metrics.outage.register(r);
         metrics.triage.register(r);
+        metrics.reload.register(r);
         metrics
     }
 }
 
 impl Metrics {
+    /// Drops the gauges of pools and upstreams that a new configuration no longer has.
+    pub fn forget(&self, before: &Policy, after: &Policy) {
+        for pool in before.pools.iter().filter(|old| !after.pools.iter().any(|new| new.name == old.name)) {
+            let labels = PoolLabels { pool: Name(pool.name.clone()) };
+            self.levels.remove(&labels);
+            self.ceiling_used.remove(&labels);
+        }
+        for name in before.upstreams.keys().filter(|name| !after.upstreams.contains_key(*name)) {
+            self.breaker.remove(&UpstreamNameLabels { upstream: Name(name.clone()) });
+        }
+    }
+
     /// The exposition, in the OpenMetrics text format.
     #[must_use]
     pub fn render(&self) -> String {

@@ -5,6 +5,7 @@ pub mod log;
 pub mod metrics;
 pub mod outage;
 pub mod record;
+pub mod reload;
 pub mod triage;
 
 pub use clock::SystemClock;

@@ -23,6 +23,7 @@
 
 mod counting;
 mod desk;
+mod hook;
 mod id;
 mod shelf;
 mod ticket;

@@ -9,6 +9,7 @@ use crate::config::policy;
 use crate::domain::{Clock, CustomerId, Timestamp};
 use crate::store::StoreError;
 use crate::store::documents::{Collection, Document, Documents, Expected, Listed, Page, Write, Written};
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
