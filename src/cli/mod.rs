@@ -81,6 +81,10 @@ struct Check {
     /// body, or a JSON string that goes to every model with a fallback. Calls the upstreams, which costs money
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
+    /// Print only what is different from the configuration in this file, setting by setting, and whether a running gateway could go over
+    /// to it without a restart
+    #[arg(long, value_name = "FILE", conflicts_with = "replay")]
+    against: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
@@ -161,7 +165,10 @@ pub fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Serve(args) => serve::run(args),
         Command::Demo(args) => demo::run(args),
-        Command::Check(args) => check::run(args.config.config.as_deref(), args.replay.as_deref()),
+        Command::Check(args) => match &args.against {
+            Some(against) => check::compare(args.config.config.as_deref(), against),
+            None => check::run(args.config.config.as_deref(), args.replay.as_deref()),
+        },
         Command::Audit(args) => audit::run(args.config.config.as_deref(), args.data),
         Command::Lab(args) => lab::run(&args),
         Command::Key { name } => key::run(&name),

@@ -204,7 +204,6 @@ fn render(node: &Node, out: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::config::{Env, Policy};
 
     fn changes(before: &str, after: &str, env: &[(&str, &str)]) -> Vec<String> {

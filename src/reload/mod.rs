@@ -13,6 +13,7 @@ mod restart;
 mod watch;
 
 pub use crate::telemetry::reload::Outcome;
+pub use restart::needed as takes_restart;
 pub use watch::EVERY;
 
 use crate::config::problem::{Findings, Place, Source};

@@ -10,7 +10,7 @@ use crate::config::{Policy, Problem};
 const ADVICE: &str = "restart the gateway, or set it back; nothing else of the file is in force";
 
 /// Every change that takes a restart. `places` are those for settlements; `file` is named where a setting is no longer written.
-pub(super) fn needed(before: &Policy, after: &Policy, places: usize, file: &Source) -> Vec<Problem> {
+pub fn needed(before: &Policy, after: &Policy, places: usize, file: &Source) -> Vec<Problem> {
     let mut findings = Findings::default();
     let mut refuse = |key: &str, reason: String| {
         let source = after.settings.source(key).unwrap_or(file).clone();

@@ -115,14 +115,14 @@ impl Gateway {
         pauses: Box<dyn Pauses>,
     ) -> Result<Arc<Self>, crate::upstream::ClientError> {
         let Stores { ledger, documents } = stores;
-        let loaded_at = clock.now();
         let client = Client::new(&policy)?;
         let Concurrency { slots, queue, queue_per_customer, orphans, orphans_per_customer, .. } = policy.concurrency;
-        let places = slots + queue + SPARE_SETTLEMENTS;
+        let places = places(&policy.concurrency);
         let lease = policy.store.lease();
         let ceilings = Arc::new(Ceilings::new(clock.clone()));
         let settler = Settler::start(ledger.clone(), places).telling(ceilings.clone());
         let (metrics, tasks) = (Arc::<Metrics>::default(), Tasks::default());
+        let reloads = Reloads::new(clock.now(), &metrics.reload);
         let triage = Desk::start(documents.clone(), &policy.triage, clock.clone(), metrics.clone())?;
         let levels = Arc::new(Levels::new(ceilings, documents.clone(), clock.clone()));
         let policy = Arc::new(ArcSwap::from_pointee(policy));
@@ -152,7 +152,7 @@ impl Gateway {
             empty: EmptyBuckets::default(),
             jobs: Board::default(),
             long_counts: Arc::new(Semaphore::new(LONG_COUNTS)),
-            reloads: Reloads::new(loaded_at),
+            reloads,
             places,
             policy,
         }))
@@ -206,6 +206,12 @@ impl Gateway {
         }
         calendar.periods[period as usize]
     }
+}
+
+/// Places for settlements that a gateway makes at its start: as many requests may ever be in flight or in line.
+#[must_use]
+pub const fn places(concurrency: &Concurrency) -> usize {
+    concurrency.slots + concurrency.queue + SPARE_SETTLEMENTS
 }
 
 /// Settlements that may wait beyond those of requests in flight or in line: clients that left, replies still read to their end.

@@ -71,6 +71,10 @@ pub struct ConfigStanding {
     pub last: Option<(Timestamp, Outcome)>,
 }
 
+fn seconds(at: Timestamp) -> i64 {
+    i64::try_from(at.secs()).unwrap_or(i64::MAX)
+}
+
 /// Remembers the last attempt.
 #[derive(Debug)]
 pub struct Reloads(Mutex<ConfigStanding>);
@@ -78,7 +82,8 @@ pub struct Reloads(Mutex<ConfigStanding>);
 impl Reloads {
     /// In force since now.
     #[must_use]
-    pub const fn new(now: Timestamp) -> Self {
+    pub fn new(now: Timestamp, metrics: &ReloadMetrics) -> Self {
+        metrics.in_force_since.set(seconds(now));
         Self(Mutex::new(ConfigStanding { since: now, last: None }))
     }
 
@@ -89,6 +94,7 @@ impl Reloads {
         let mut standing = self.0.lock();
         if matches!(outcome, Outcome::Applied { .. }) {
             standing.since = now;
+            metrics.in_force_since.set(seconds(now));
         }
         standing.last = Some((now, outcome.clone()));
     }

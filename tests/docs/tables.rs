@@ -7,7 +7,7 @@ use std::path::Path;
 use tollgate::telemetry::Metrics;
 use tollgate::telemetry::metrics::{
     AnomalyLabels, ApiLabels, DegradedLabels, JobLabels, ModelLabels, Name, PoolLabels, ReasonLabels, RefusalLabels,
-    RepeatLabels, RequestLabels, RetryLabels, StoreLabels, TokenLabels, UpstreamLabels, UpstreamNameLabels,
+    RepeatLabels, RequestLabels, ResultLabels, RetryLabels, StoreLabels, TokenLabels, UpstreamLabels, UpstreamNameLabels,
 };
 
 fn set<T: Into<String>>(items: impl IntoIterator<Item = T>) -> BTreeSet<String> {
@@ -137,6 +137,7 @@ fn every_metric_is_explained_with_its_kind_and_labels() {
     metrics.levels.get_or_create(&PoolLabels { pool: model() }).set(1);
     metrics.ceiling_used.get_or_create(&PoolLabels { pool: model() }).set(1);
     metrics.factor.get_or_create(&ModelLabels { model: model() }).set(1);
+    metrics.reload.reloads.get_or_create(&ResultLabels { result: "applied" }).inc();
 
     metrics.levels.get_or_create(&PoolLabels { pool: model() }).set(1);
     metrics.ceiling_used.get_or_create(&PoolLabels { pool: model() }).set(1);

@@ -103,18 +103,15 @@ async fn what_was_said_at_run_time_stays_above_the_new_configuration() {
         let serde_json::Value::Object(closed) = json!({ "rpm": 0 }) else { unreachable!() };
         directory.set_plan("ann", "open", &closed, Expected::Nothing).await.expect("set");
         assert_eq!((rig.status("t", "m-big").await, rig.status("else", "m-big").await), (402, 429));
-        let raised = with(&[
-            ("spend = { day = 1.00 }", "spend = { day = 9.00 }"),
-            ("spend = { day = 1000.0 }", "spend = { day = 900.0 }"),
-        ]);
+        let raised = with(&[("rpm = 60", "rpm = 70"), ("spend = { day = 1000.0 }", "spend = { day = 900.0 }")]);
         assert_eq!(rig.reload(&raised).await, Outcome::Applied { changes: 2 });
         assert_eq!((rig.status("t", "m-big").await, rig.status("else", "m-big").await), (402, 429), "said at run time");
         directory.clear_override("ann", "t", Expected::Anything).await.expect("cleared");
         directory.clear_plan("ann", "open", Expected::Anything).await.expect("cleared");
         let reply = rig.bed.chat("t", "m-big", "").send().await.expect("an answer");
-        let (status, cap) = (reply.status(), reply.headers()["x-tollgate-limit-day-usd"].clone());
+        let (status, limit) = (reply.status(), reply.headers()["x-ratelimit-limit-requests"].clone());
         drop(reply.bytes().await);
-        assert_eq!((status.as_u16(), cap.to_str().expect("text")), (200, "9"));
+        assert_eq!((status.as_u16(), limit.to_str().expect("text")), (200, "70"));
         assert_eq!(rig.status("else", "m-big").await, 200);
         rig.bed.assert_books(&["t", "else"]).await;
         rig.bed.stop().await;
