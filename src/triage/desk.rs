@@ -145,7 +145,7 @@ impl Desk {
     /// Whether a request with a body of so many bytes is kept.
     #[must_use]
     pub fn keeps_request(&self, length: usize) -> bool {
-        let settings = &self.inner.shelf.settings;
+        let settings = self.inner.shelf.settings();
         settings.requests && length <= settings.request_max
     }
 
