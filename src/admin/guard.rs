@@ -120,7 +120,7 @@ mod tests {
     }
 
     fn guard(token: Option<&str>) -> Guard {
-        Guard::new(&Admin { listen: ([127, 0, 0, 1], 0).into(), token: token.map(Secret::new) })
+        Guard::new(&Admin { listen: ([127, 0, 0, 1], 0).into(), token: token.map(Secret::new), tls: None })
     }
 
     #[test]

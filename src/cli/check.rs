@@ -1,6 +1,7 @@
 //! `tollgate check`: reads the configuration as `serve` would and says what is wrong, what is odd and what came out.
 
-use crate::config::policy::{Auth, Limit, LimitKind, Limits, Plan, Policy, StoreKind};
+use crate::config::date;
+use crate::config::policy::{Auth, ClientAuth, Limit, LimitKind, Limits, Plan, Policy, StoreKind};
 use crate::config::{Env, Problem, Source, Warning};
 use crate::domain::Period;
 use crate::reload::takes_restart;
@@ -102,7 +103,15 @@ fn summary(policy: &Policy, out: &mut impl Write) -> io::Result<()> {
         StoreKind::Embedded { path, .. } => format!("embedded, in {}", path.display()),
         StoreKind::Redis { .. } => "redis, one server".to_owned(),
     };
-    writeln!(out, "\nlisten  {}\nauth    {auth}\nstore   {store}", policy.server.listen)?;
+    let tls = policy.server.tls.as_ref().map_or_else(String::new, |tls| {
+        let clients = match tls.client_auth {
+            Some(ClientAuth::Required) => ", clients have to show one",
+            Some(ClientAuth::Optional) => ", clients may show one",
+            None => "",
+        };
+        format!(", TLS, certificate until {}{clients}", date(tls.expires))
+    });
+    writeln!(out, "\nlisten  {}{tls}\nauth    {auth}\nstore   {store}", policy.server.listen)?;
     writeln!(out, "prices  {}", counted(policy.prices.len(), "model"))?;
     let concurrency = &policy.concurrency;
     writeln!(out, "slots   {}, and {} requests waiting", concurrency.slots, concurrency.queue)?;

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod ask;
 mod audit;
 pub mod check;
 mod demo;
@@ -57,12 +58,16 @@ enum Command {
         /// Its token
         #[arg(long, env = "TOLLGATE_ADMIN_TOKEN", hide_env_values = true)]
         token: Option<String>,
+        #[command(flatten)]
+        trust: ask::Trust,
     },
     /// Ask a running gateway whether it is ready; exits non-zero when it is not (for container health checks)
     Health {
         /// What to ask
         #[arg(long, default_value = "http://127.0.0.1:8080/readyz")]
         url: String,
+        #[command(flatten)]
+        trust: ask::Trust,
     },
 }
 
@@ -172,8 +177,8 @@ pub fn main() -> ExitCode {
         Command::Audit(args) => audit::run(args.config.config.as_deref(), args.data),
         Command::Lab(args) => lab::run(&args),
         Command::Key { name } => key::run(&name),
-        Command::Request { id, url, token } => request::run(&id, &url, token.as_deref()),
-        Command::Health { url } => health::run(&url),
+        Command::Request { id, url, token, trust } => request::run(&id, &url, token.as_deref(), &trust),
+        Command::Health { url, trust } => health::run(&url, &trust),
     }
 }
 

@@ -33,6 +33,7 @@ mod tests;
 pub(crate) mod value;
 
 pub use compile::Loaded;
+pub(crate) use compile::tls::date;
 pub(crate) use compile::embedded;
 pub use env::Env;
 pub use policy::Policy;

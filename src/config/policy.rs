@@ -1,8 +1,11 @@
 //! The compiled configuration: everything resolved, nothing left to parse or to look up by name twice.
 
 mod degrade;
+mod tls;
 
 pub use degrade::{Admin, Class, Classes, Fallback, Handoff, Levels, Records, Repeats, Retry, Triage, Webhook};
+
+pub use tls::{ClientAuth, Tls};
 
 use super::book::Book;
 use super::settings::Settings;
@@ -96,6 +99,8 @@ pub struct Server {
     pub max_connections: usize,
     /// How long SIGTERM waits for requests in flight.
     pub grace: Duration,
+    /// `[server.tls]`; `None` = plain HTTP.
+    pub tls: Option<Arc<Tls>>,
 }
 
 /// Who may call.

@@ -1,10 +1,13 @@
 //! Where connections come in, and who answers them.
 
 use super::room::{Place, Room};
+use super::tls;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 
 /// How long to wait after the system refused us another connection (usually: no file descriptors left).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -14,6 +17,10 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub(super) struct Door {
     pub(super) listener: TcpListener,
     room: Room,
+    /// `server` or `admin`, the name of its table.
+    pub(super) name: &'static str,
+    /// Turns for handshakes.
+    pub(super) turns: Arc<Semaphore>,
     /// Who answers.
     pub(super) router: axum::Router,
 }
@@ -26,18 +33,18 @@ pub(super) struct Accepted {
 }
 
 impl Door {
-    /// Binds `[table] listen`.
-    pub(super) async fn open(table: &str, listen: SocketAddr, router: axum::Router) -> io::Result<Self> {
+    /// Binds `[NAME] listen`.
+    pub(super) async fn open(name: &'static str, listen: SocketAddr, router: axum::Router) -> io::Result<Self> {
         let listener = TcpListener::bind(listen).await.map_err(|error| {
             let advice = match error.kind() {
                 io::ErrorKind::AddrInUse => {
-                    format!("; set {table}.listen or TOLLGATE_{}__LISTEN to another port", table.to_uppercase())
+                    format!("; set {name}.listen or TOLLGATE_{}__LISTEN to another port", name.to_uppercase())
                 }
                 _ => String::new(),
             };
             io::Error::new(error.kind(), format!("cannot listen on {listen}: {error}{advice}"))
         })?;
-        Ok(Self { listener, room: Room::default(), router })
+        Ok(Self { listener, room: Room::default(), name, turns: Arc::new(Semaphore::new(tls::AT_ONCE)), router })
     }
 
     /// The next connection, once there is room for it among `most`.

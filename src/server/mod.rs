@@ -4,8 +4,11 @@ mod connection;
 mod door;
 mod room;
 mod stall;
+mod tls;
 mod unread;
 
+use crate::config::Policy;
+use crate::config::policy::Tls;
 use crate::stack::Gateway;
 use crate::stack::jobs::Runner;
 use crate::stack::router::Routes;
@@ -78,7 +81,7 @@ impl Server {
     /// period, and what they used is settled.
     pub async fn serve(self, stop: impl Future<Output = ()> + Send) {
         let graceful = GracefulShutdown::new();
-        let (connections, cut) = (TaskTracker::new(), CancellationToken::new());
+        let (connections, closing, cut) = (TaskTracker::new(), CancellationToken::new(), CancellationToken::new());
         let jobs = Runner::start(&self.gateway);
         let mut stop = std::pin::pin!(stop);
         loop {
@@ -89,13 +92,31 @@ impl Server {
             };
             let Some((Accepted { stream, peer, place }, door)) = accepted else { continue };
             let policy = self.gateway.policy.load();
-            let connection = connection::serve(stream, peer, door.router.clone(), &policy.server, graceful.watcher());
-            let cut = cut.clone();
+            let (settings, router, watcher, cut) = (&policy.server, door.router.clone(), graceful.watcher(), cut.clone());
+            let Some(tls) = self.tls_of(door, &policy) else {
+                let connection = connection::serve(stream, peer, router, settings, watcher);
+                connections.spawn(async move {
+                    cut.run_until_cancelled(connection).await;
+                    drop(place);
+                });
+                continue;
+            };
+            let (settings, turns, name, closing) = (settings.clone(), door.turns.clone(), door.name, closing.clone());
+            let metrics = self.gateway.metrics.clone();
             connections.spawn(async move {
-                cut.run_until_cancelled(connection).await;
+                // Whoever is not through when the doors close has asked for nothing yet.
+                let hands = closing.run_until_cancelled_owned(tls::shake_hands(stream, &tls, &turns)).await;
+                // A connection keeps the certificate it was shown, and nothing else of the configuration.
+                drop(tls);
+                if let Some(stream) = hands.and_then(|hands| tls::tell(hands, name, peer, &metrics)) {
+                    let connection = connection::serve(stream, peer, router, &settings, watcher);
+                    drop(settings);
+                    cut.run_until_cancelled(connection).await;
+                }
                 drop(place);
             });
         }
+        closing.cancel();
         drop((self.public, self.admin));
         self.routes.drain();
         let grace = self.gateway.policy.load().server.grace;
@@ -124,6 +145,14 @@ impl Server {
         if !self.gateway.records.drain(left().max(SETTLING)).await {
             tracing::warn!("stopped with records of requests that the store did not take");
         }
+    }
+
+    /// What a door shows of itself, by the configuration of the moment.
+    fn tls_of(&self, door: &Door, policy: &Policy) -> Option<Arc<Tls>> {
+        if std::ptr::eq(door, &self.public) {
+            return policy.server.tls.clone();
+        }
+        policy.admin.as_ref().and_then(|admin| admin.tls.clone())
     }
 
     /// The next connection at either door, and that door; a crowd at one keeps nobody from the other.

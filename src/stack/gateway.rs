@@ -122,6 +122,7 @@ impl Gateway {
         let ceilings = Arc::new(Ceilings::new(clock.clone()));
         let settler = Settler::start(ledger.clone(), places).telling(ceilings.clone());
         let (metrics, tasks) = (Arc::<Metrics>::default(), Tasks::default());
+        metrics.tls.show(&policy);
         let reloads = Reloads::new(clock.now(), &metrics.reload);
         let triage = Desk::start(documents.clone(), &policy.triage, clock.clone(), metrics.clone())?;
         let levels = Arc::new(Levels::new(ceilings, documents.clone(), clock.clone()));
@@ -175,6 +176,7 @@ impl Gateway {
         self.directory.replace(&policy);
         let before = self.policy.swap(policy.clone());
         self.metrics.forget(&before, &policy);
+        self.metrics.tls.show(&policy);
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 use super::outage::OutageMetrics;
 use super::reload::ReloadMetrics;
+use super::tls::TlsMetrics;
 use super::triage::TriageMetrics;
 use crate::config::Policy;
 use prometheus_client::encoding::text::encode;
@@ -72,6 +73,8 @@ pub struct Metrics {
     pub factor: Family<ModelLabels, Gauge>,
     /// Changed configurations.
     pub reload: ReloadMetrics,
+    /// TLS at the listeners.
+    pub tls: TlsMetrics,
 }
 
 /// A name that is one of few.
@@ -110,6 +113,10 @@ labels! {
     RetryLabels { upstream: Name, cause: &'static str }
     /// One reason.
     ReasonLabels { reason: &'static str }
+    /// One listener: `server` or `admin`.
+    ListenerLabels { listener: &'static str }
+    /// Labels of [`TlsMetrics::handshakes`].
+    HandshakeLabels { listener: &'static str, result: &'static str }
     /// One result.
     ResultLabels { result: &'static str }
     /// One upstream.
@@ -163,6 +170,7 @@ impl Default for Metrics {
             triage: TriageMetrics::default(),
             factor: Family::default(),
             reload: ReloadMetrics::default(),
+            tls: TlsMetrics::default(),
         };
         let r = &mut metrics.registry;
         r.register("requests", "Requests by route, status and cause of refusal", metrics.requests.clone());
@@ -196,6 +204,7 @@ impl Default for Metrics {
         metrics.outage.register(r);
         metrics.triage.register(r);
         metrics.reload.register(r);
+        metrics.tls.register(r);
         metrics
     }
 }

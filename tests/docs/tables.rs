@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use tollgate::telemetry::Metrics;
 use tollgate::telemetry::metrics::{
-    AnomalyLabels, ApiLabels, DegradedLabels, JobLabels, ModelLabels, Name, PoolLabels, ReasonLabels, RefusalLabels,
+    AnomalyLabels, ApiLabels, DegradedLabels, HandshakeLabels, JobLabels, ListenerLabels, ModelLabels, Name, PoolLabels, ReasonLabels, RefusalLabels,
     RepeatLabels, RequestLabels, ResultLabels, RetryLabels, StoreLabels, TokenLabels, UpstreamLabels, UpstreamNameLabels,
 };
 
@@ -137,6 +137,8 @@ fn every_metric_is_explained_with_its_kind_and_labels() {
     metrics.levels.get_or_create(&PoolLabels { pool: model() }).set(1);
     metrics.ceiling_used.get_or_create(&PoolLabels { pool: model() }).set(1);
     metrics.factor.get_or_create(&ModelLabels { model: model() }).set(1);
+    metrics.tls.handshakes.get_or_create(&HandshakeLabels { listener: "server", result: "ok" }).inc();
+    metrics.tls.expires.get_or_create(&ListenerLabels { listener: "server" }).set(1);
     metrics.reload.reloads.get_or_create(&ResultLabels { result: "applied" }).inc();
 
     metrics.levels.get_or_create(&PoolLabels { pool: model() }).set(1);

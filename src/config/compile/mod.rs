@@ -12,6 +12,7 @@ mod pools;
 mod redis;
 mod repeats;
 mod server;
+pub(crate) mod tls;
 mod upstreams;
 
 use super::choice::AuthMode;

@@ -1,5 +1,6 @@
 //! `[triage]` and `[admin]`, as written.
 
+use super::Tls;
 use super::super::node::{Node, Value};
 use super::super::problem::{Findings, Place, Source};
 use super::super::read::{At, Read, table};
@@ -48,6 +49,8 @@ table! {
         listen: At<SocketAddr>,
         /// What callers must show.
         token: At<SecretSource>,
+        /// `[admin.tls]`
+        tls: Tls,
     }
 }
 

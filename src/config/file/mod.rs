@@ -6,10 +6,12 @@ mod access;
 mod desk;
 mod limits;
 mod provider;
+mod tls;
 
 pub use access::{Auth, ForwardId, Identity, Key};
 pub use desk::{Admin, HookUrl, Triage, Webhook};
 pub use limits::{Customer, Gateway, Messages, Plan, Quota, RateLimit, Spend, User};
+pub use tls::Tls;
 pub use provider::{Ceiling, Fallback, LongContext, Model, ModelPrice, Pool, Pricing, Upstream};
 
 use super::choice;
@@ -94,6 +96,8 @@ table! {
         max_connections: At<u64>,
         /// How long SIGTERM waits.
         grace: Wait,
+        /// `[server.tls]`
+        tls: Tls,
     }
 
     /// `[store]`
