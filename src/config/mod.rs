@@ -33,8 +33,8 @@ mod tests;
 pub(crate) mod value;
 
 pub use compile::Loaded;
-pub(crate) use compile::tls::date;
 pub(crate) use compile::embedded;
+pub(crate) use compile::tls::date;
 pub use env::Env;
 pub use policy::Policy;
 pub use problem::{Finding, Place, Problem, Source, Warning};

@@ -3,7 +3,7 @@
 mod degrade;
 mod tls;
 
-pub use degrade::{Admin, Class, Classes, Fallback, Handoff, Levels, Records, Repeats, Retry, Triage, Webhook};
+pub use degrade::{Admin, Class, Classes, Fallback, Handoff, History, Levels, Records, Repeats, Retry, Triage, Webhook};
 
 pub use tls::{ClientAuth, Tls};
 
@@ -72,6 +72,8 @@ pub struct Policy {
     pub triage: Triage,
     /// `[records]`
     pub records: Records,
+    /// `[history]`
+    pub history: History,
     /// `[repeats]`
     pub repeats: Repeats,
     /// `[admin]`; `None` = there is no such listener.

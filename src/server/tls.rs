@@ -24,7 +24,8 @@ const HANDSHAKE: u8 = 22;
 const LAST_WORDS: Duration = Duration::from_secs(1);
 const MOST_UNREAD: u64 = 64 << 10;
 
-const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 60\r\nconnection: close\r\n\r\n\
+const PLAIN_HTTP: &[u8] =
+    b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 60\r\nconnection: close\r\n\r\n\
     This port speaks HTTPS only; write https:// in front of it.\n";
 
 /// Why there is no connection.

@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use tollgate::telemetry::Metrics;
 use tollgate::telemetry::metrics::{
-    AnomalyLabels, ApiLabels, DegradedLabels, HandshakeLabels, JobLabels, ListenerLabels, ModelLabels, Name, PoolLabels, ReasonLabels, RefusalLabels,
-    RepeatLabels, RequestLabels, ResultLabels, RetryLabels, StoreLabels, TokenLabels, UpstreamLabels, UpstreamNameLabels,
+    AnomalyLabels, ApiLabels, DegradedLabels, HandshakeLabels, JobLabels, ListenerLabels, ModelLabels, Name, PoolLabels,
+    ReasonLabels, RefusalLabels, RepeatLabels, RequestLabels, ResultLabels, RetryLabels, StoreLabels, TokenLabels,
+    UpstreamLabels, UpstreamNameLabels,
 };
 
 fn set<T: Into<String>>(items: impl IntoIterator<Item = T>) -> BTreeSet<String> {

@@ -13,9 +13,7 @@ async fn both_versions_of_http_are_served_as_the_client_asks_and_streams_too() {
     let directory = directory(&authority);
     let bed = bed(directory.path(), "").await;
     let stream = CHAT.replacen('{', "{\"stream\":true,", 1);
-    for (client, version) in
-        [(authority.client(), Version::HTTP_2), (authority.client().http1_only(), Version::HTTP_11)]
-    {
+    for (client, version) in [(authority.client(), Version::HTTP_2), (authority.client().http1_only(), Version::HTTP_11)] {
         let client = client.build().expect("a client");
         for (body, end) in [(CHAT, "}"), (&*stream, "data: [DONE]\n\n")] {
             let reply = chat(&client, &bed, body).send().await.expect("an answer");

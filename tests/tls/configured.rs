@@ -34,9 +34,18 @@ fn what_cannot_be_served_is_a_problem_and_what_soon_cannot_is_a_warning() {
         (format!("cert = {cert}\nkey = {cert}"), Some("t.toml:3: server.tls.key: the file ")),
         (format!("cert = {nothing}\nkey = {key}"), Some("t.toml:2: server.tls.cert: the file ")),
         (format!("cert = {broken}\nkey = {key}"), Some("t.toml:2: server.tls.cert: holds a certificate that cannot be read")),
-        (format!("cert = \"/nowhere/c.pem\"\nkey = {key}"), Some("t.toml:2: server.tls.cert: the file /nowhere/c.pem cannot be read")),
-        (format!("cert = {cert}\nkey = {key}\nclient_auth = \"required\""), Some("t.toml:4: server.tls.client_auth: asks clients")),
-        (format!("cert = {cert}\nkey = {key}\nclient_auth = \"maybe\"\nclient_ca = {ca}"), Some("t.toml:4: server.tls.client_auth: ")),
+        (
+            format!("cert = \"/nowhere/c.pem\"\nkey = {key}"),
+            Some("t.toml:2: server.tls.cert: the file /nowhere/c.pem cannot be read"),
+        ),
+        (
+            format!("cert = {cert}\nkey = {key}\nclient_auth = \"required\""),
+            Some("t.toml:4: server.tls.client_auth: asks clients"),
+        ),
+        (
+            format!("cert = {cert}\nkey = {key}\nclient_auth = \"maybe\"\nclient_ca = {ca}"),
+            Some("t.toml:4: server.tls.client_auth: "),
+        ),
         (format!("cert = {cert}\nkey = {key}\nclient_ca = {nothing}"), Some("t.toml:4: server.tls.client_ca: the file ")),
     ] {
         let said = check(&format!("[server.tls]\n{tls}\n")).err();
@@ -59,7 +68,9 @@ fn what_cannot_be_served_is_a_problem_and_what_soon_cannot_is_a_warning() {
     let env: Env = [("T", "0123456789abcdef0123")].into_iter().collect();
     let warned = |text: &str| {
         let warnings = Policy::parse(text, "t.toml", &env).expect("sound").1;
-        warnings.iter().any(|warning| warning.to_string().starts_with("t.toml:2: admin.listen: 0.0.0.0:8081 is reachable from other machines without TLS"))
+        warnings.iter().any(|warning| {
+            warning.to_string().starts_with("t.toml:2: admin.listen: 0.0.0.0:8081 is reachable from other machines without TLS")
+        })
     };
     assert!(warned(admin));
     assert!(!warned(&format!("{admin}[admin.tls]\ncert = {cert}\nkey = {key}\n")));

@@ -22,7 +22,8 @@ async fn a_new_certificate_is_shown_to_new_connections_and_open_ones_go_on() {
     };
     let expires = || {
         let metrics = bed.gateway.metrics.render();
-        let line = metrics.lines().find_map(|line| line.strip_prefix("tollgate_tls_certificate_expires_seconds{listener=\"server\"} "));
+        let line =
+            metrics.lines().find_map(|line| line.strip_prefix("tollgate_tls_certificate_expires_seconds{listener=\"server\"} "));
         line.expect("a line").parse::<u64>().expect("a number")
     };
     assert!(expires().abs_diff(in_days(365).secs()) < 3_600);
@@ -39,7 +40,12 @@ async fn a_new_certificate_is_shown_to_new_connections_and_open_ones_go_on() {
     std::fs::write(directory.path().join("cert.pem"), &issued.cert).expect("written");
     let Outcome::Refused { problems } = reload().await else { panic!("that pair matches nobody") };
     let said: Vec<_> = problems.iter().map(ToString::to_string).collect();
-    assert!(said.len() == 1 && said[0].contains("server.tls.key: the key in ") && said[0].contains(" is not that of the certificate in "), "{said:?}");
+    assert!(
+        said.len() == 1
+            && said[0].contains("server.tls.key: the key in ")
+            && said[0].contains(" is not that of the certificate in "),
+        "{said:?}"
+    );
     assert!(chat(&old.client().build().expect("a client"), &bed, CHAT).send().await.is_ok_and(|reply| reply.status() == 200));
 
     issued.write(directory.path());

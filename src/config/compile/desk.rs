@@ -165,7 +165,8 @@ pub fn admin(c: &mut Compiler<'_>, file: &File, public: SocketAddr) -> Option<Ad
         c.findings.problem(at, reason, "write token = { env = \"NAME\" }, or listen on 127.0.0.1");
     }
     if tls.is_none() && !listen.ip().is_loopback() {
-        let reason = format!("{listen} is reachable from other machines without TLS, and the token and customers' data cross the network");
+        let reason =
+            format!("{listen} is reachable from other machines without TLS, and the token and customers' data cross the network");
         c.findings.warn(at, reason, "write [admin.tls], or listen on 127.0.0.1 behind a proxy that ends TLS");
     }
     let tls = super::tls::tls(c, tls.as_ref());

@@ -29,7 +29,11 @@ pub fn tls(c: &mut Compiler<'_>, written: Option<&file::Tls>) -> Option<Arc<Tls>
         }
     }
     if let Some(at) = client_auth.as_ref().filter(|_| client_ca.is_none()) {
-        c.findings.problem(&at.place, "asks clients for certificates, and nobody's count", "write client_ca = \"/path/to/ca.pem\"");
+        c.findings.problem(
+            &at.place,
+            "asks clients for certificates, and nobody's count",
+            "write client_ca = \"/path/to/ca.pem\"",
+        );
     }
     let mut hash = blake3::Hasher::new();
     let chain = cert.as_ref().and_then(|at| certificates(c, at, &mut hash));
@@ -138,7 +142,11 @@ fn validity(c: &mut Compiler<'_>, place: &Place, chain: &[CertificateDer<'_>]) -
         let seconds = |time: x509_parser::time::ASN1Time| u64::try_from(time.timestamp()).unwrap_or(0);
         let (begins, ends) = (seconds(parsed.validity().not_before), seconds(parsed.validity().not_after));
         if begins > now {
-            c.findings.warn(place, format!("holds a certificate that is not valid before {}", date(begins)), "clients will refuse it until then");
+            c.findings.warn(
+                place,
+                format!("holds a certificate that is not valid before {}", date(begins)),
+                "clients will refuse it until then",
+            );
         }
         expires = expires.min(ends);
     }

@@ -1,11 +1,11 @@
 //! `[triage]` and `[admin]`, as written.
 
-use super::Tls;
 use super::super::node::{Node, Value};
 use super::super::problem::{Findings, Place, Source};
 use super::super::read::{At, Read, table};
 use super::super::secret::SecretSource;
 use super::super::value::{Keep, Size, Timeout};
+use super::Tls;
 use std::net::SocketAddr;
 
 table! {

@@ -11,8 +11,8 @@ mod tls;
 pub use access::{Auth, ForwardId, Identity, Key};
 pub use desk::{Admin, HookUrl, Triage, Webhook};
 pub use limits::{Customer, Gateway, Messages, Plan, Quota, RateLimit, Spend, User};
-pub use tls::Tls;
 pub use provider::{Ceiling, Fallback, LongContext, Model, ModelPrice, Pool, Pricing, Upstream};
+pub use tls::Tls;
 
 use super::choice;
 use super::node::Node;
@@ -70,8 +70,20 @@ table! {
         triage: Triage,
         /// `[records]`
         records: Records,
+        /// `[history]`
+        history: History,
         /// `[admin]`
         admin: Admin,
+    }
+
+    /// `[history]`
+    History {
+        /// How long days are kept.
+        days: KeepOrNot,
+        /// How long hours are kept.
+        hours: KeepOrNot,
+        /// Between two flushes.
+        flush: Timeout,
     }
 
     /// `[records]`

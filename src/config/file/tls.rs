@@ -1,8 +1,8 @@
 //! `[server.tls]` and `[admin.tls]`, as written.
 
+use super::super::node::Node;
 use super::super::policy::ClientAuth;
 use super::super::problem::{Findings, Place};
-use super::super::node::Node;
 use super::super::read::{At, Read, table};
 use super::super::value::Timeout;
 
