@@ -20,6 +20,7 @@ use bed::{Bed, CONFIG};
 use certificates::Authority;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use tollgate::demo::{Provider, ProviderOptions};
 use tollgate::domain::{Clock, Timestamp};
 use tollgate::store::Stores;
@@ -57,4 +58,18 @@ const CHAT: &str = r#"{"model":"m-big","messages":[{"role":"user","content":"hi"
 fn chat(client: &reqwest::Client, bed: &Bed, body: &str) -> reqwest::RequestBuilder {
     let request = client.post(format!("https://{}/v1/chat/completions", bed.address));
     request.header("x-customer-id", "t").header("content-type", "application/json").bearer_auth("k").body(body.to_owned())
+}
+
+/// Waits until so many handshakes have ended so; they are counted just after the client learns of it.
+async fn handshakes(bed: &Bed, listener: &str, result: &str, count: usize) {
+    let line = format!("tollgate_tls_handshakes_total{{listener=\"{listener}\",result=\"{result}\"}} {count}");
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
+    loop {
+        let metrics = bed.gateway.metrics.render();
+        if metrics.lines().any(|metric| metric == line) {
+            return;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "{line}: {metrics}");
+        tokio::time::sleep(Duration::from_millis(5)).await; // polling with a deadline
+    }
 }

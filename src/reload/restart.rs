@@ -44,6 +44,9 @@ pub fn needed(before: &Policy, after: &Policy, places: usize, file: &Source) -> 
             refuse("store", "the store cannot change while the gateway runs".to_owned());
         }
     }
+    if before.history != after.history {
+        refuse("history.days", "what is kept of use over time cannot change while the gateway runs".to_owned());
+    }
     let most = after.concurrency.slots.saturating_add(after.concurrency.queue);
     if most > places {
         let reason = format!("slots and queue come to {most} requests, and at its start the gateway made room for {places}");
@@ -91,6 +94,7 @@ mod tests {
                     "t.toml:3: store.path: the store cannot change while the gateway runs: \"a\" -> \"b\"",
                 ],
             ),
+            ("", "[history]\ndays = \"300d\"\n", &["t.toml:2: history.days: what is kept of use over time cannot change"]),
             ("", "[concurrency]\nqueue = 5000\n", &["t.toml:1: concurrency: slots and queue come to 5032"]),
         ] {
             let said: Vec<_> = needed(&policy(before), &policy(after), 5_000, &file).iter().map(ToString::to_string).collect();

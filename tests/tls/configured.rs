@@ -1,7 +1,7 @@
 //! What is wrong with certificates is found when the configuration is checked.
 
 use crate::certificates::Authority;
-use crate::{bed, directory};
+use crate::{bed, directory, handshakes};
 use tollgate::config::{Env, Policy};
 
 fn check(text: &str) -> Result<Vec<String>, Vec<String>> {
@@ -53,7 +53,7 @@ fn what_cannot_be_served_is_a_problem_and_what_soon_cannot_is_a_warning() {
         assert!(problem.is_none_or(|problem| said.is_some_and(|said| said[0].starts_with(problem))), "{tls}: {problem:?}");
     }
     for (cert, key, warning) in [
-        (&soon, &soon_key, Some(("has a certificate that ends on ", ", in 19 days; renew it"))),
+        (&soon, &soon_key, Some(("has a certificate that ends on ", ", in 20 days; renew it"))),
         (&ended, &ended_key, Some(("has a certificate that ended on ", "; renew it: clients refuse it"))),
         (&cert, &key, None),
     ] {
@@ -87,7 +87,6 @@ async fn the_operators_listener_has_a_certificate_of_its_own() {
     let reply = private.client().build().expect("a client").get(&url).send().await.expect("an answer");
     assert_eq!(reply.status(), 200);
     assert!(public.client().build().expect("a client").get(&url).send().await.is_err_and(|error| error.is_connect()));
-    let metrics = bed.gateway.metrics.render();
-    assert!(metrics.contains("tollgate_tls_handshakes_total{listener=\"admin\",result=\"ok\"} 1"), "{metrics}");
+    handshakes(&bed, "admin", "ok", 1).await;
     bed.stop().await;
 }

@@ -153,7 +153,7 @@ fn validity(c: &mut Compiler<'_>, place: &Place, chain: &[CertificateDer<'_>]) -
     if expires <= now {
         c.findings.warn(place, format!("has a certificate that ended on {}", date(expires)), "renew it: clients refuse it");
     } else if expires - now < SOON {
-        let days = (expires - now) / 86_400;
+        let days = (expires - now).div_ceil(86_400);
         c.findings.warn(place, format!("has a certificate that ends on {}, in {days} days", date(expires)), "renew it");
     }
     Some(expires)
