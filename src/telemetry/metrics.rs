@@ -1,5 +1,6 @@
 //! `/metrics`: counters and histograms with bounded labels. Never a customer id; a model only when it has a price.
 
+use super::alerts::AlertMetrics;
 use super::outage::OutageMetrics;
 use super::reload::ReloadMetrics;
 use super::tls::TlsMetrics;
@@ -67,6 +68,8 @@ pub struct Metrics {
     pub jobs_ended: Family<JobLabels, Counter>,
     /// The triage queue, and webhooks.
     pub triage: TriageMetrics,
+    /// Alerts.
+    pub alerts: AlertMetrics,
     /// How much is given up, by pool.
     pub levels: Family<PoolLabels, Gauge>,
     /// Use of the ceiling in the trailing minute, by pool, thousandths.
@@ -171,6 +174,7 @@ impl Default for Metrics {
             jobs: Family::default(),
             jobs_ended: Family::default(),
             triage: TriageMetrics::default(),
+            alerts: AlertMetrics::default(),
             factor: Family::default(),
             reload: ReloadMetrics::default(),
             tls: TlsMetrics::default(),
@@ -213,6 +217,7 @@ impl Default for Metrics {
         metrics.triage.register(r);
         metrics.reload.register(r);
         metrics.tls.register(r);
+        metrics.alerts.register(r);
         metrics
     }
 }
