@@ -41,7 +41,8 @@ fn labels(expression: &str) -> BTreeSet<String> {
         let names = list.split("\",").filter_map(|pair| pair.split(['=', '!']).next().map(|name| name.trim().to_owned()));
         names.collect::<Vec<_>>()
     });
-    let grouped = inside("by (", ')').into_iter().flat_map(|list| list.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>());
+    let grouped =
+        inside("by (", ')').into_iter().flat_map(|list| list.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>());
     selected.chain(grouped).collect()
 }
 
@@ -78,7 +79,10 @@ fn the_dashboard_asks_for_what_a_gateway_tells() {
             let named = target["legendFormat"].as_str().expect("a legend");
             let shown = named.split("{{").skip(1).filter_map(|rest| rest.split("}}").next());
             for label in shown {
-                assert!(labels(expression).contains(label), "{title}: the legend shows {label}, which {expression} does not keep");
+                assert!(
+                    labels(expression).contains(label),
+                    "{title}: the legend shows {label}, which {expression} does not keep"
+                );
             }
         }
     }
@@ -98,7 +102,9 @@ fn the_dashboard_asks_for_what_a_gateway_tells() {
         "tollgate_store_repaired", // a rule
         "tollgate_store_stale",    // a rule
     ];
-    let bare = |name: &String| ["_total", "_bucket", "_sum", "_count"].iter().fold(name.clone(), |name, end| name.trim_end_matches(end).to_owned());
+    let bare = |name: &String| {
+        ["_total", "_bucket", "_sum", "_count"].iter().fold(name.clone(), |name, end| name.trim_end_matches(end).to_owned())
+    };
     let shown: BTreeSet<_> = shown.iter().map(bare).collect();
     let told: BTreeSet<_> = scraped().keys().map(bare).collect();
     let missing: Vec<_> = told.difference(&shown).filter(|name| !elsewhere.contains(&name.as_str())).collect();
