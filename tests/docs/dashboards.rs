@@ -126,14 +126,20 @@ fn the_alert_rules_ask_for_what_a_gateway_tells() {
     }
 }
 
-/// Runs Prometheus' own tool in `config/prometheus`, with this as its input; gives what it said.
-fn promtool(arguments: &[&str], input: &str) -> String {
-    let mut command = Command::new("promtool");
-    command.args(arguments).current_dir(format!("{ROOT}/config/prometheus"));
-    let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let mut child = spawned.expect("promtool is missing: tests/run.sh installs it, or install Debian's package prometheus");
-    child.stdin.take().expect("piped").write_all(input.as_bytes()).expect("it reads");
+/// What Prometheus' own tool finds fault with in a scrape.
+fn complaints(scrape: &str) -> Vec<String> {
+    let spawned = Command::new("promtool").args(["check", "metrics"]).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = spawned.expect("promtool is missing: tests/run.sh installs it");
+    child.stdin.take().expect("piped").write_all(scrape.as_bytes()).expect("it reads");
     let output = child.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    said.lines().filter(|line| !line.ends_with("_total no help text")).map(str::to_owned).collect()
+}
+
+/// Runs Prometheus' own tool in `config/prometheus`; gives what it said.
+fn promtool(arguments: &[&str]) -> String {
+    let output = Command::new("promtool").args(arguments).current_dir(format!("{ROOT}/config/prometheus")).output();
+    let output = output.expect("promtool is missing: tests/run.sh installs it, or install Debian's package prometheus");
     let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     assert!(output.status.success(), "promtool {arguments:?}: {said}");
     said
@@ -141,9 +147,9 @@ fn promtool(arguments: &[&str], input: &str) -> String {
 
 #[test]
 fn prometheus_takes_the_configuration_the_rules_and_their_test() {
-    let said = promtool(&["check", "config", "prometheus.yml"], "");
+    let said = promtool(&["check", "config", "prometheus.yml"]);
     assert!(said.contains("1 rule files found"), "{said}");
-    let said = promtool(&["test", "rules", "tollgate-rules-test.yml"], "");
+    let said = promtool(&["test", "rules", "tollgate-rules-test.yml"]);
     assert!(said.contains("SUCCESS"), "{said}");
 }
 
@@ -151,10 +157,13 @@ fn prometheus_takes_the_configuration_the_rules_and_their_test() {
 async fn prometheus_takes_a_live_scrape() {
     let demo = Running::demo(&[]);
     let body = r#"{"model":"gpt-4o-mini","messages":[{"role":"user","content":"Where is my order?"}]}"#;
-    let key = [("authorization", "Bearer sk-demo"), ("x-customer-id", "cust_1"), ("content-type", "application/json")];
+    let key = [("authorization", "Bearer demo"), ("x-customer-id", "cust_1")];
     assert_eq!(demo.post("/v1/chat/completions", &key, body).await.0, 200);
     let (status, text) = demo.get("/metrics").await;
     assert_eq!(status, 200);
     assert!(text.contains("tollgate_requests_total{api=\"chat\",status=\"200\""), "{text}");
-    promtool(&["check", "metrics"], &text);
+    // Its check reads the older text format, in which a counter's help has the suffix of its samples; as OpenMetrics has it, that is
+    // another name and so no help. Whatever else it finds is wrong.
+    assert_eq!(complaints(&text), Vec::<String>::new());
+    assert_ne!(complaints(&format!("# TYPE x gauge\nx 1\n{text}")), Vec::<String>::new(), "it does look");
 }
