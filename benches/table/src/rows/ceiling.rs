@@ -122,9 +122,10 @@ async fn ask_all(asked: &[Asked], gateway: SocketAddr, start: Instant) -> Result
         let mut text = String::new();
         prompts.append((one.input as f64 * bytes) as usize, &mut text);
         let body = format!(
-            r#"{{"model":"{MODEL}","max_tokens":{},"messages":[{{"role":"user","content":"[{} tokens] {text}"}}]}}"#,
+            r#"{{"model":"{MODEL}","max_tokens":{},"messages":[{{"role":"user","content":"[{} tokens] {}"}}]}}"#,
             cap(one),
-            one.output
+            one.output,
+            text.trim_end_matches([' ', ','])
         );
         let headers = [format!("authorization: Bearer {KEY}"), format!("x-customer-id: t{}", number % CUSTOMERS)];
         sleep_until(start + one.at).await;
