@@ -99,6 +99,8 @@ impl LiteLlm {
         let workers = std::thread::available_parallelism().map_or(2, usize::from).to_string();
         command.args(["--config", "config.yaml", "--host", "127.0.0.1", "--port", &address.port().to_string()]);
         command.args(["--num_workers", &workers]).current_dir(directory);
+        // It does not start without one; who asks is told by `limits` all the same.
+        command.env("LITELLM_MASTER_KEY", "sk-bench-0123456789abcdef0123456789abcdef");
         command.env("LITELLM_TELEMETRY", "False").env("LITELLM_LOCAL_MODEL_COST_MAP", "True").env("PYTHONPATH", directory);
         let mut process = Process::start(command, "litellm", directory)?;
         let until = Instant::now() + PATIENCE;
