@@ -5,6 +5,7 @@
 //! fault    what is said to who may not, or asks wrongly
 //! input    bodies and query strings, read strictly
 //! directory /admin/customers/{id}/override and /credits, /admin/plans: what is set at run time
+//! keys     /admin/keys: gateway keys made at run time
 //! levels   /admin/levels: see and pin
 //! requests /admin/requests/{id}: what is kept of a request
 //! triage   /admin/triage: list, read, claim, answer, release, expire
@@ -17,6 +18,7 @@ mod directory;
 mod fault;
 mod guard;
 mod input;
+mod keys;
 mod levels;
 mod requests;
 mod triage;
@@ -49,6 +51,7 @@ pub fn router(gateway: &Arc<Gateway>, settings: &Admin) -> Router {
         .merge(requests::routes())
         .merge(levels::routes())
         .merge(directory::routes())
+        .merge(keys::routes())
         .method_not_allowed_fallback(|| async { Fault::MethodNotAllowed })
         .fallback(|| async { Fault::RouteNotFound })
         .layer(from_fn_with_state(guard, guard::check))

@@ -11,6 +11,7 @@
 
 mod change;
 mod kept;
+pub mod keys;
 mod said;
 mod trail;
 mod view;
@@ -27,9 +28,11 @@ use crate::store::documents::{Collection, Documents, Listed, MAX_PAGE, Page};
 use crate::store::{Known, Ledger, StoreError};
 use arc_swap::ArcSwap;
 use kept::Kept;
+use keys::{Uses, kept_key};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use tokio::sync::OnceCell;
 
@@ -48,6 +51,11 @@ pub struct Directory {
     customers: Mutex<HashMap<Arc<str>, Arc<Entry>>>,
     /// Set once everything is read, where the store does not tell of changes.
     loaded: OnceCell<()>,
+    /// When keys made at run time were used.
+    uses: Uses,
+    /// How often it was looked whether others changed anything, and what came of it the last time.
+    looks: AtomicU64,
+    looking: tokio::sync::Mutex<Result<(), StoreError>>,
     /// One reads the plans; the others wait for it.
     reading: tokio::sync::Mutex<()>,
 }
@@ -70,6 +78,9 @@ impl Directory {
             view: ArcSwap::from_pointee(View::of(policy)),
             customers: Mutex::default(),
             loaded: OnceCell::new(),
+            uses: Uses::default(),
+            looks: AtomicU64::new(0),
+            looking: tokio::sync::Mutex::new(Ok(())),
             reading: tokio::sync::Mutex::default(),
         }
     }
@@ -86,7 +97,7 @@ impl Directory {
         if Arc::ptr_eq(&view.policy, policy) {
             return Ok(view);
         }
-        let view = Arc::new(View::with(policy.clone(), view.number, view.said.clone()));
+        let view = Arc::new(View::with(policy.clone(), view.number, view.said.clone(), view.keys.clone(), &self.uses));
         self.view.store(view.clone());
         Ok(view)
     }
@@ -107,18 +118,51 @@ impl Directory {
     /// # Errors
     /// [`StoreError`] when it could not be read.
     pub async fn refresh(&self, id: &str, in_force: Known) -> Result<(), StoreError> {
-        if self.view.load().number != in_force.plans {
-            let _turn = self.reading.lock().await;
-            if self.view.load().number != in_force.plans {
-                let said = self.all(Collection::Plans, said_plan).await?;
-                self.view.store(Arc::new(View::with(self.view.load().policy.clone(), in_force.plans, said)));
-            }
-        }
+        self.refresh_view(in_force.plans).await?;
         let known = self.customers.lock().get(id).map_or(0, |entry| entry.number);
         if known != in_force.customer {
             self.read(id, in_force.customer).await?;
         }
         Ok(())
+    }
+
+    /// Reads the plans and keys, unless those of this number are at hand.
+    async fn refresh_view(&self, number: u64) -> Result<(), StoreError> {
+        if self.view.load().number != number {
+            let _turn = self.reading.lock().await;
+            if self.view.load().number != number {
+                self.read_view(number).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the plans and keys that are in force under this number; `reading` is held.
+    async fn read_view(&self, number: u64) -> Result<(), StoreError> {
+        let said = self.all(Collection::Plans, said_plan).await?;
+        let keys = self.all(Collection::Keys, kept_key).await?;
+        let view = View::with(self.view.load().policy.clone(), number, said, Arc::new(keys), &self.uses);
+        self.view.store(Arc::new(view));
+        Ok(())
+    }
+
+    /// Reads the plans and keys again, should whoever changed them last have died over it.
+    async fn reread(&self) -> Result<(), StoreError> {
+        let number = self.view.load().number;
+        if !self.ledger.tells() || number == 0 {
+            return Ok(());
+        }
+        let _turn = self.reading.lock().await;
+        self.read_view(number).await
+    }
+
+    /// From now on what is written of plans and keys is in force, here and on all gateways.
+    async fn publish(&self) -> Result<(), StoreError> {
+        let number = number();
+        // As of before the number: what is read now may be older than what the number stands for, never the other way round.
+        let _turn = self.reading.lock().await;
+        self.ledger.tell(None, number, None).await?;
+        self.read_view(number).await
     }
 
     /// Reads what was said of a customer, in force under this number.
@@ -147,15 +191,17 @@ impl Directory {
 
     /// Reads everything, where nobody else changes it.
     async fn load(&self) -> Result<(), StoreError> {
-        let plans = self.all(Collection::Plans, said_plan).await?;
-        let view = Arc::new(View::with(self.view.load().policy.clone(), number(), plans));
+        {
+            let _turn = self.reading.lock().await;
+            self.read_view(number()).await?;
+        }
+        let view = self.view.load_full();
         let overrides = self.all(Collection::Overrides, |one| Ok((one.id.clone(), Kept::read(&one.document.value)?))).await?;
         let now = self.clock.now();
         for (id, kept) in overrides {
             let entry = Entry::new(&id, Some(kept), &view.book, number(), now);
             self.remember(&id, Arc::new(entry));
         }
-        self.view.store(view);
         Ok(())
     }
 

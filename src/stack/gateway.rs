@@ -8,6 +8,7 @@ use super::pauses::{Pauses, RealPauses};
 use super::slots::Slots;
 use crate::config::Policy;
 use crate::config::policy::Concurrency;
+use crate::directory::keys::KeyKeeper;
 use crate::directory::{Directory, LogTrail};
 use crate::domain::{Boundaries, Clock, Period, RequestId, ReservationId, Timestamp, Zone};
 use crate::estimate::Estimator;
@@ -43,7 +44,7 @@ pub struct Gateway {
     /// Those who wait for a person.
     pub triage: Desk,
     /// Plans and overrides set at run time.
-    pub directory: Directory,
+    pub directory: Arc<Directory>,
     /// What is kept of each request.
     pub records: Arc<Records>,
     /// The queue of settlements.
@@ -79,6 +80,7 @@ pub struct Gateway {
     /// How near each pool is to its ceiling.
     pub levels: Arc<Levels>,
     calendar: Mutex<Calendar>,
+    _keys: KeyKeeper,
     _levels: LevelKeeper,
     /// Renews the holds of this gateway and books those of dead ones.
     _keeper: Keeper,
@@ -121,11 +123,14 @@ impl Gateway {
         let levels = Arc::new(Levels::new(ceilings, documents.clone(), clock.clone()));
         let policy = Arc::new(ArcSwap::from_pointee(policy));
         let in_force = policy.clone();
+        let trail = Arc::new(LogTrail);
+        let directory = Arc::new(Directory::new(policy.load_full(), documents.clone(), ledger.clone(), clock.clone(), trail));
         Ok(Arc::new(Self {
             _levels: LevelKeeper::start(levels.clone(), move || in_force.load().levels.clone()),
             levels,
             triage,
-            directory: Directory::new(policy.load_full(), documents.clone(), ledger.clone(), clock.clone(), Arc::new(LogTrail)),
+            _keys: KeyKeeper::start(directory.clone()),
+            directory,
             records: Arc::new(Records::start(documents.clone(), metrics.clone())),
             _keeper: Keeper::start(&ledger, settler.running(), lease),
             settler,

@@ -7,7 +7,8 @@ use crate::repeats::jobs::Found;
 use crate::repeats::kept::{Kept, What};
 use crate::repeats::outcome::{Run, is_final};
 use crate::reply::{Rejection, Unauthenticated, UpstreamFault, outlives};
-use crate::stack::call::{Arrived, Authenticated, Credential, Rejected, Reply};
+use crate::stack::call::{Arrived, Authenticated, Credential, HeldKey, Rejected, Reply};
+use crate::stack::identify::away;
 use crate::stack::observe::answer;
 use crate::telemetry::{Ending, Record};
 use crate::wire::Api;
@@ -51,7 +52,7 @@ pub async fn attempt(worker: &Worker, found: &Found) -> Attempted {
         }
     };
     let record = record(worker, found, request.api);
-    match authenticated(worker, &found.job, request, record.clone()) {
+    match authenticated(worker, &found.job, request, record.clone()).await {
         Ok(request) => {
             let answered = AssertUnwindSafe(worker.stack.clone().oneshot(request)).catch_unwind().await;
             match answered {
@@ -80,13 +81,20 @@ fn record(worker: &Worker, found: &Found, api: Api) -> Arc<Record> {
 }
 
 /// The request as its application would send it now; refused when its key was taken away.
-fn authenticated(worker: &Worker, job: &Job, request: Request, record: Arc<Record>) -> Result<Authenticated, Rejection> {
+async fn authenticated(worker: &Worker, job: &Job, request: Request, record: Arc<Record>) -> Result<Authenticated, Rejection> {
     let policy = worker.gateway.policy.load_full();
-    let app = match (&policy.auth, job.key_hash()) {
-        (Auth::Keys { apps }, Some(hash)) => apps.get(&hash).filter(|app| *app.name == *job.app).cloned(),
+    let (app, key) = match (&policy.auth, job.key_hash()) {
+        (Auth::Keys { apps }, Some(hash)) => match apps.get(&hash).filter(|app| *app.name == *job.app) {
+            Some(app) => Some((app.clone(), None)),
+            None => {
+                worker.gateway.directory.catch_up().await.map_err(|error| away(&error))?;
+                let found = worker.gateway.directory.job_app(&hash, &job.app);
+                found.map(|(held, number)| (held.app, Some(HeldKey { hash: held.hash, number })))
+            }
+        },
         _ => None,
-    };
-    let app = app.ok_or(Rejection::Unauthenticated(Unauthenticated::Unknown))?;
+    }
+    .ok_or(Rejection::Unauthenticated(Unauthenticated::Unknown))?;
     record.note(|facts| facts.app = Some(app.name.clone()));
     let (mut head, ()) = http::Request::new(()).into_parts();
     (head.method, head.uri, head.headers) = (request.method, request.uri, request.headers);
@@ -100,7 +108,7 @@ fn authenticated(worker: &Worker, job: &Job, request: Request, record: Arc<Recor
         policy,
         record,
     };
-    Ok(Authenticated { arrived, app, credential: Credential::Configured })
+    Ok(Authenticated { arrived, app, credential: Credential::Configured, key })
 }
 
 async fn replied(worker: &Worker, record: &Record, reply: Reply) -> Attempted {

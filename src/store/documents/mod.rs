@@ -41,11 +41,19 @@ pub enum Collection {
     Pins,
     /// How near pools are to their ceilings.
     Levels,
+    /// Gateway keys made at run time.
+    Keys,
+    /// When each was last used.
+    KeyUses,
+    /// Customers that were named before.
+    SeenCustomers,
+    /// How many were named for the first time, by application and hour.
+    NewCustomers,
 }
 
 impl Collection {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 14] = [
         Self::Requests,
         Self::ProviderRequests,
         Self::Replies,
@@ -56,6 +64,10 @@ impl Collection {
         Self::Overrides,
         Self::Pins,
         Self::Levels,
+        Self::Keys,
+        Self::KeyUses,
+        Self::SeenCustomers,
+        Self::NewCustomers,
     ];
 
     /// Its name in keys.
@@ -72,6 +84,10 @@ impl Collection {
             Self::Overrides => "override",
             Self::Pins => "pin",
             Self::Levels => "level",
+            Self::Keys => "key",
+            Self::KeyUses => "key_use",
+            Self::SeenCustomers => "seen_customer",
+            Self::NewCustomers => "new_customers",
         }
     }
 
@@ -84,7 +100,7 @@ impl Collection {
     /// Whether its documents can be listed. Those of the others, of which there is one or more a request, can only be read by id.
     #[must_use]
     pub const fn is_listed(self) -> bool {
-        matches!(self, Self::Jobs | Self::Tickets | Self::Plans | Self::Overrides | Self::Pins)
+        matches!(self, Self::Jobs | Self::Tickets | Self::Plans | Self::Overrides | Self::Pins | Self::Keys | Self::KeyUses)
     }
 }
 
