@@ -11,7 +11,7 @@
 //! triage     the queue of those who wait for a person
 //! reply      our own answers: refusal -> status, headers, body; the rate headers
 //! degrade    levels: what is given up when there is not enough; decisions only
-//! directory  plans and overrides set at run time, over those of the configuration
+//! directory  plans, overrides and gateway keys set at run time, over those of the configuration
 //! records    what is kept of each request, to be looked up
 //! repeats    requests that are sent twice, and those that are answered later: what is stored of them
 //! store      the books: traits, reservations, the settlement queue; embedded and Redis

@@ -1,4 +1,5 @@
-//! Plans set and overrides said at run time, over those of the configuration.
+//! Plans set, overrides said and gateway keys made at run time, beside and over those of the configuration. Keys stand in [`keys`], under
+//! the number of the plans.
 //!
 //! What is said is a document in the store; what it amounts to is cached here, with the number under which it is in force. An admission
 //! carries the numbers it was made by, and the store compares them in the same step ([`Ledger::admit_known`]): where they differ nothing

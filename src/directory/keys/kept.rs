@@ -103,3 +103,39 @@ impl KeptSecret {
         self.until.is_none_or(|until| now.micros() < until)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secret(n: u64) -> KeptSecret {
+        let name = n.to_string();
+        KeptSecret { hash: format!("hash-{n}").into(), prefix: name.into(), created: n, until: None }
+    }
+
+    #[test]
+    fn a_rotation_never_prolongs_what_was_on_its_way_out_and_the_trail_never_sees_a_hash() {
+        let mut key = KeptKey {
+            fields: Map::new(),
+            secrets: vec![secret(1)],
+            created: 1,
+            by: "ann".into(),
+            expires: None,
+            revoked: None,
+        };
+        for (new, until) in [(2, 50), (3, 100), (4, 10)] {
+            key.rotate(secret(new), Timestamp(until));
+        }
+        let ends: Vec<_> = key.secrets.iter().map(|secret| (secret.created, secret.until)).collect();
+        assert_eq!(ends, [(4, None), (3, Some(10)), (2, Some(10)), (1, Some(10))]);
+        assert_eq!((key.open(Timestamp(9)), key.open(Timestamp(10))), (4, 1));
+        for new in 5..20 {
+            key.rotate(secret(new), Timestamp(new));
+            key.prune(Timestamp(new));
+        }
+        assert_eq!(key.secrets.len(), 1 + REMEMBERED, "what is remembered has a bound");
+        let shown = key.shown().to_string();
+        assert!(shown.contains("\"prefix\":\"19\"") && !shown.contains("hash"), "{shown}");
+        assert_eq!(KeptKey::read(&key.write().expect("written")), Ok(key));
+    }
+}
