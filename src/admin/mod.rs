@@ -8,7 +8,7 @@
 //! keys     /admin/keys: gateway keys made at run time
 //! levels   /admin/levels: see and pin
 //! requests /admin/requests/{id}: what is kept of a request
-//! triage   /admin/triage: list, read, claim, answer, release, expire
+//! triage   /admin/triage: list, read, claim, answer, release, expire, resubmit
 //! ```
 //!
 //! An area is a module with `routes()`, merged below; the guard stands in front of all of them. JSON in and out. There are no cookies, so

@@ -1,7 +1,8 @@
 //! `/admin/triage`: the desk.
 
 use super::{Fault, Shared, input, json, name};
-use crate::triage::{Query, Standing, Ticket, TicketId, view};
+use crate::stack::resubmit::resubmit as ask_again;
+use crate::triage::{LONGEST_TEXT, Query, Standing, Ticket, TicketId, view};
 use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
@@ -10,8 +11,6 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The longest answer, bytes: it is shown in listings.
-const LONGEST_ANSWER: usize = 16 << 10;
 /// Tickets in a listing when nothing is said.
 const LISTED: usize = 50;
 
@@ -23,6 +22,7 @@ pub(super) fn routes() -> Router<Shared> {
         .route("/admin/triage/{id}/answer", post(answer))
         .route("/admin/triage/{id}/release", post(release))
         .route("/admin/triage/{id}/expire", post(expire))
+        .route("/admin/triage/{id}/resubmit", post(resubmit))
 }
 
 /// Who does it.
@@ -38,6 +38,15 @@ struct By {
 struct Said {
     agent: String,
     text: String,
+}
+
+/// Who asks again, and whether what a model says then is the ticket's answer.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Again {
+    agent: String,
+    #[serde(default)]
+    answer: bool,
 }
 
 fn agent(text: &str) -> Result<&str, Fault> {
@@ -85,7 +94,7 @@ fn cursor(text: &str) -> Option<(u64, TicketId)> {
 async fn read(State(shared): State<Shared>, Path(path): Path<String>) -> Result<Response, Fault> {
     let desk = &shared.gateway.triage;
     let found = desk.ticket(id(&path)?).await?;
-    Ok(json(StatusCode::OK, &view::whole(&found.ticket, found.text.as_ref(), desk.now())))
+    Ok(json(StatusCode::OK, &view::whole(&found, desk.now())))
 }
 
 async fn claim(State(shared): State<Shared>, Path(path): Path<String>, request: Request) -> Result<Response, Fault> {
@@ -96,7 +105,7 @@ async fn claim(State(shared): State<Shared>, Path(path): Path<String>, request: 
 
 async fn answer(State(shared): State<Shared>, Path(path): Path<String>, request: Request) -> Result<Response, Fault> {
     let Said { agent: by, text } = input::body(request).await?;
-    input::text("text", &text, LONGEST_ANSWER)?;
+    input::text("text", &text, LONGEST_TEXT)?;
     let ticket = shared.gateway.triage.answer(id(&path)?, agent(&by)?, &text).await?;
     Ok(changed(&shared, &ticket))
 }
@@ -111,6 +120,14 @@ async fn expire(State(shared): State<Shared>, Path(path): Path<String>, request:
     let By { agent: by } = input::body(request).await?;
     let ticket = shared.gateway.triage.expire(id(&path)?, agent(&by)?).await?;
     Ok(changed(&shared, &ticket))
+}
+
+async fn resubmit(State(shared): State<Shared>, Path(path): Path<String>, request: Request) -> Result<Response, Fault> {
+    let Again { agent: by, answer } = input::body(request).await?;
+    let ticket = ask_again(&shared.gateway, id(&path)?, agent(&by)?, answer).await?;
+    let desk = &shared.gateway.triage;
+    let found = desk.ticket(ticket.id).await?;
+    Ok(json(StatusCode::OK, &view::whole(&found, desk.now())))
 }
 
 fn changed(shared: &Shared, ticket: &Ticket) -> Response {

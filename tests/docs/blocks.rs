@@ -51,9 +51,9 @@ fn every_shell_line_names_what_exists() {
                     compose["services"]["tollgate"]["environment"][name].is_string()
                 }
                 // Run as they stand by the test below.
-                ["curl", rest @ ..] => rest.iter().any(|word| {
-                    ["/v1/jobs/", "respond-async", "/admin/keys"].iter().any(|what| word.contains(what))
-                }),
+                ["curl", rest @ ..] => {
+                    rest.iter().any(|word| ["/v1/jobs/", "respond-async", "/admin/keys"].iter().any(|what| word.contains(what)))
+                }
                 _ => panic!("{}: no test knows what {line:?} needs", block.at),
             };
             assert!(sound, "{}: {line}", block.at);
@@ -164,7 +164,8 @@ fn is_like(documented: &str, printed: &str) -> bool {
 fn the_lines_about_keys_make_list_change_rotate_and_revoke_one() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("tollgate.toml").display().to_string();
-    let text = "[auth]\nmode = \"keys\"\n[admin]\nlisten = \"127.0.0.1:0\"\n[upstreams.openai]\napi_key = { env = \"PROVIDER_KEY\" }\n";
+    let text =
+        "[auth]\nmode = \"keys\"\n[admin]\nlisten = \"127.0.0.1:0\"\n[upstreams.openai]\napi_key = { env = \"PROVIDER_KEY\" }\n";
     std::fs::write(&file, text).expect("written");
     let gateway = Running::serve(&["--config", &file], &[("PROVIDER_KEY", "sk-demo")]);
     let blocks = blocks_of("sh");

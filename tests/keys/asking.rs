@@ -30,7 +30,8 @@ async fn of_many_who_make_the_same_key_at_once_one_does() {
     let (server, provider) = (MortalRedis::awake(), provider().await);
     let (a, b) = (on_redis(&server, &provider, "").await, on_redis(&server, &provider, "").await);
     let wish = || json!({ "name": "shop", "by": "ann" });
-    let all = futures_util::future::join_all((0..24).map(|n| post(if n % 2 == 0 { &a } else { &b }, "/admin/keys", wish()))).await;
+    let all =
+        futures_util::future::join_all((0..24).map(|n| post(if n % 2 == 0 { &a } else { &b }, "/admin/keys", wish()))).await;
     let made: Vec<_> = all.iter().filter(|(status, _)| *status == 201).collect();
     assert_eq!((made.len(), all.iter().filter(|(status, _)| *status == 409).count()), (1, 23));
     let key = made[0].1["secret"].as_str().expect("shown once");
@@ -43,7 +44,8 @@ async fn of_many_who_make_the_same_key_at_once_one_does() {
         futures_util::future::join_all((0..40).map(|n| chat(if n % 2 == 0 { &a } else { &b }, key, "acme", "m-big")))
     );
     assert_eq!(revoked.0, 200);
-    let after = futures_util::future::join_all((0..40).map(|n| chat(if n % 2 == 0 { &a } else { &b }, key, "acme", "m-big"))).await;
+    let after =
+        futures_util::future::join_all((0..40).map(|n| chat(if n % 2 == 0 { &a } else { &b }, key, "acme", "m-big"))).await;
     assert!(after.iter().all(|told| *told == refused(401, "api_key_revoked")), "{after:?}");
     b.quiet().await;
     a.assert_books(&["acme"]).await;

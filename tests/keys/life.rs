@@ -12,7 +12,8 @@ use std::time::Duration;
 async fn lives(writer: &Bed, reader: &Bed) {
     assert_eq!(chat(reader, FIXED, "acme", "m-big").await, ok(), "a key of the configuration");
     assert_eq!(chat(reader, "tg-nobody", "acme", "m-big").await, refused(401, "invalid_api_key"));
-    let key = make(writer, "shop", json!({ "models": ["m-*"], "customers": ["ac*"], "routes": ["/v1/chat*"], "pools": ["big"] })).await;
+    let key =
+        make(writer, "shop", json!({ "models": ["m-*"], "customers": ["ac*"], "routes": ["/v1/chat*"], "pools": ["big"] })).await;
     assert!(key.starts_with("tg-") && key.len() == 67, "{key}");
     assert_eq!(chat(reader, &key, "acme", "m-big").await, ok(), "the next request");
 
@@ -121,7 +122,8 @@ async fn a_list_shows_everything_but_keys_and_when_they_were_used() {
     b.gateway.directory.write_uses().await.expect("written");
     let (status, list) = operator(&a, Method::GET, "/admin/keys", None).await;
     let keys = list["keys"].as_array().expect("keys");
-    let brief: Vec<_> = keys.iter().map(|key| (key["name"].as_str(), key["source"].as_str(), key["last_used"].is_string())).collect();
+    let brief: Vec<_> =
+        keys.iter().map(|key| (key["name"].as_str(), key["source"].as_str(), key["last_used"].is_string())).collect();
     let right = [("fixed", "config", false), ("unused", "stored", false), ("used", "stored", true)];
     assert_eq!((status, brief), (200, right.map(|(name, source, used)| (Some(name), Some(source), used)).to_vec()));
     assert_eq!(keys[2]["secrets"][0]["prefix"].as_str(), Some(&used[..11]));
@@ -140,11 +142,20 @@ async fn what_makes_no_sense_is_refused_and_says_why() {
     let bed = embedded(directory.path(), &provider, &clock, "").await;
     make(&bed, "there", json!({})).await;
     for (body, right) in [
-        (json!({ "name": "x", "set": { "modles": [] }, "by": "ann" }), (400, "keys.x.modles: is not a setting; did you mean `models`?")),
-        (json!({ "name": "x", "set": { "plans": ["opne"] }, "by": "ann" }), (400, "there is no plan \"opne\"; did you mean `open`?")),
+        (
+            json!({ "name": "x", "set": { "modles": [] }, "by": "ann" }),
+            (400, "keys.x.modles: is not a setting; did you mean `models`?"),
+        ),
+        (
+            json!({ "name": "x", "set": { "plans": ["opne"] }, "by": "ann" }),
+            (400, "there is no plan \"opne\"; did you mean `open`?"),
+        ),
         (json!({ "name": "x", "set": { "pools": ["bg"] }, "by": "ann" }), (400, "there is no pool \"bg\"")),
         (json!({ "name": "x", "set": { "routes": ["v1"] }, "by": "ann" }), (400, "which no path begins with")),
-        (json!({ "name": "x", "set": { "hash": format!("blake3:{}", "0".repeat(64)) }, "by": "ann" }), (400, "the gateway makes the key")),
+        (
+            json!({ "name": "x", "set": { "hash": format!("blake3:{}", "0".repeat(64)) }, "by": "ann" }),
+            (400, "the gateway makes the key"),
+        ),
         (json!({ "name": "a b", "by": "ann" }), (400, "1 to 64 letters")),
         (json!({ "name": "x", "for": "0s", "by": "ann" }), (400, "`for` is a duration")),
         (json!({ "name": "x" }), (400, "missing field `by`")),

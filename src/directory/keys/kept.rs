@@ -115,14 +115,8 @@ mod tests {
 
     #[test]
     fn a_rotation_never_prolongs_what_was_on_its_way_out_and_the_trail_never_sees_a_hash() {
-        let mut key = KeptKey {
-            fields: Map::new(),
-            secrets: vec![secret(1)],
-            created: 1,
-            by: "ann".into(),
-            expires: None,
-            revoked: None,
-        };
+        let mut key =
+            KeptKey { fields: Map::new(), secrets: vec![secret(1)], created: 1, by: "ann".into(), expires: None, revoked: None };
         for (new, until) in [(2, 50), (3, 100), (4, 10)] {
             key.rotate(secret(new), Timestamp(until));
         }
