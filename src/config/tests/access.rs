@@ -26,9 +26,11 @@ fn passthrough_beyond_loopback_needs_to_know_its_callers() {
 fn gateway_keys_become_apps_by_hash() {
     let hex = blake3::hash(b"another-long-random-key").to_hex();
     let text = format!(
-        "[auth]\nmode = \"keys\"\n[keys.shop]\nkey = {{ env = \"TOLLGATE_SHOP\" }}\nplans = [\"business\"]\npriority = \"background\"\nmodels = [\"gpt-4o*\"]\ncustomers = [\"c_*\"]\nroutes = [\"/v1/chat*\"]\npools = [\"big\"]\nnew_customers_per_hour = 5\nrpm = 9\nspend = {{ day = 5 }}\n[keys.other]\nhash = \"blake3:{hex}\"\n[pools.big]\nupstream = \"openai\"\nmodels = [\"gpt-4o*\"]"
+        "[auth]\nmode = \"keys\"\n[keys.shop]\nkey = {{ env = \"TOLLGATE_SHOP\" }}\nplans = [\"business\"]\npriority = \"background\"\nmodels = [\"gpt-4o*\"]\ncustomers = [\"c_*\"]\nroutes = [\"/v1/chat*\"]\nnew_customers_per_hour = 5\nrpm = 9\nspend = {{ day = 5 }}\n[keys.other]\nhash = \"blake3:{hex}\""
     );
-    let (policy, _) = sound(&text, &[("TOLLGATE_SHOP", "a-long-and-random-key\n"), ("OPENAI_API_KEY", "sk-1")]);
+    let pool = "\n[pools.big]\nupstream = \"openai\"\nmodels = [\"gpt-4o*\"]";
+    let pooled = text.replace("rpm = 9", "pools = [\"big\"]\nrpm = 9") + pool;
+    let (policy, _) = sound(&pooled, &[("TOLLGATE_SHOP", "a-long-and-random-key\n"), ("OPENAI_API_KEY", "sk-1")]);
     let Auth::Keys { apps } = &policy.auth else { panic!("keys") };
     assert_eq!(apps.len(), 2);
     let App { name, limits, plans, priority, models, customers, routes, pools, new_customers } =
