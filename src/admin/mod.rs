@@ -6,6 +6,7 @@
 //! input    bodies and query strings, read strictly
 //! directory /admin/customers/{id}/override and /credits, /admin/plans: what is set at run time
 //! keys     /admin/keys: gateway keys made at run time
+//! history  /admin/history: what was used over time
 //! levels   /admin/levels: see and pin
 //! requests /admin/requests/{id}: what is kept of a request
 //! triage   /admin/triage: list, read, claim, answer, release, expire, resubmit
@@ -17,6 +18,7 @@
 mod directory;
 mod fault;
 mod guard;
+mod history;
 mod input;
 mod keys;
 mod levels;
@@ -51,6 +53,7 @@ pub fn router(gateway: &Arc<Gateway>, settings: &Admin) -> Router {
     Router::new()
         .merge(triage::routes())
         .merge(requests::routes())
+        .merge(history::routes())
         .merge(levels::routes())
         .merge(directory::routes())
         .merge(keys::routes())

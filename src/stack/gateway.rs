@@ -12,6 +12,7 @@ use crate::directory::keys::KeyKeeper;
 use crate::directory::{Directory, LogTrail};
 use crate::domain::{Boundaries, Clock, Period, RequestId, ReservationId, Timestamp, Zone};
 use crate::estimate::Estimator;
+use crate::history::History;
 use crate::records::Records;
 use crate::store::ceilings::Ceilings;
 use crate::store::documents::Documents;
@@ -47,6 +48,8 @@ pub struct Gateway {
     pub directory: Arc<Directory>,
     /// What is kept of each request.
     pub records: Arc<Records>,
+    /// What was used over time.
+    pub history: Arc<History>,
     /// The queue of settlements.
     pub settler: Settler,
     /// How long a hold stands without being renewed.
@@ -132,6 +135,7 @@ impl Gateway {
             _keys: KeyKeeper::start(directory.clone()),
             directory,
             records: Arc::new(Records::start(documents.clone(), metrics.clone())),
+            history: History::start(documents.clone(), policy.load().history, clock.clone(), metrics.clone()),
             _keeper: Keeper::start(&ledger, settler.running(), lease),
             settler,
             lease,
@@ -159,7 +163,8 @@ impl Gateway {
     #[must_use]
     pub fn record(&self, api: Api) -> Record {
         let record = Record::new(RequestId::new(fastrand::u128(..)), api, self.metrics.clone());
-        record.kept(self.records.clone(), self.clock.now(), self.policy.load().records.keep)
+        let now = self.clock.now();
+        record.watched(self.history.clone(), now).kept(self.records.clone(), now, self.policy.load().records.keep)
     }
 
     /// A new reservation id.
