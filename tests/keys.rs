@@ -1,5 +1,4 @@
-//! Gateway keys made at run time, and the cap on customers that an application names for the first time: through the whole gateway, on
-//! both stores, and on two gateways that share one.
+//! Gateway keys made at run time: through the whole gateway, on both stores, and on two gateways that share one.
 
 #[allow(dead_code, reason = "shared with tests that need more of it")]
 #[path = "support/bed.rs"]

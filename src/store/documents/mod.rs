@@ -46,15 +46,11 @@ pub enum Collection {
     Keys,
     /// When each was last used.
     KeyUses,
-    /// Customers that were named before.
-    SeenCustomers,
-    /// How many were named for the first time, by application and hour.
-    NewCustomers,
 }
 
 impl Collection {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 12] = [
         Self::Requests,
         Self::ProviderRequests,
         Self::Replies,
@@ -67,8 +63,6 @@ impl Collection {
         Self::Levels,
         Self::Keys,
         Self::KeyUses,
-        Self::SeenCustomers,
-        Self::NewCustomers,
     ];
 
     /// Its name in keys.
@@ -87,8 +81,6 @@ impl Collection {
             Self::Levels => "level",
             Self::Keys => "key",
             Self::KeyUses => "key_use",
-            Self::SeenCustomers => "seen_customer",
-            Self::NewCustomers => "new_customers",
         }
     }
 
