@@ -46,11 +46,15 @@ pub enum Collection {
     Keys,
     /// When each was last used.
     KeyUses,
+    /// What operators were told of.
+    Alerts,
+    /// That they were told, so that nobody tells them again.
+    AlertMarks,
 }
 
 impl Collection {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Requests,
         Self::ProviderRequests,
         Self::Replies,
@@ -63,6 +67,8 @@ impl Collection {
         Self::Levels,
         Self::Keys,
         Self::KeyUses,
+        Self::Alerts,
+        Self::AlertMarks,
     ];
 
     /// Its name in keys.
@@ -81,6 +87,8 @@ impl Collection {
             Self::Levels => "level",
             Self::Keys => "key",
             Self::KeyUses => "key_use",
+            Self::Alerts => "alert",
+            Self::AlertMarks => "alert_mark",
         }
     }
 
@@ -93,7 +101,10 @@ impl Collection {
     /// Whether its documents can be listed. Those of the others, of which there is one or more a request, can only be read by id.
     #[must_use]
     pub const fn is_listed(self) -> bool {
-        matches!(self, Self::Jobs | Self::Tickets | Self::Plans | Self::Overrides | Self::Pins | Self::Keys | Self::KeyUses)
+        matches!(
+            self,
+            Self::Jobs | Self::Tickets | Self::Plans | Self::Overrides | Self::Pins | Self::Keys | Self::KeyUses | Self::Alerts
+        )
     }
 }
 
