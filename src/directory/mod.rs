@@ -98,9 +98,23 @@ impl Directory {
         if Arc::ptr_eq(&view.policy, policy) {
             return Ok(view);
         }
-        let view = Arc::new(View::with(policy.clone(), view.number, view.said.clone(), view.keys.clone(), &self.uses));
-        self.view.store(view.clone());
-        Ok(view)
+        // A request that began before the configuration was replaced, or ends after it: its own view, for it alone.
+        Ok(Arc::new(View::with(policy.clone(), view.number, view.said.clone(), view.keys.clone(), &self.uses)))
+    }
+
+    /// Lays what was said at run time over another configuration. What is said meanwhile is not lost.
+    pub fn replace(&self, policy: &Arc<Policy>) {
+        self.view.rcu(|view| Arc::new(View::with(policy.clone(), view.number, view.said.clone(), view.keys.clone(), &self.uses)));
+        // Whether what was said of a customer is sound depends on the plans there are. Found out beside the lock: there may be many.
+        let book = self.view.load().book.clone();
+        let known: Vec<_> = self.customers.lock().iter().map(|(id, entry)| (id.clone(), entry.clone())).collect();
+        for (id, old) in known {
+            let new = Arc::new(old.over(&id, &book));
+            let mut customers = self.customers.lock();
+            if let Some(entry) = customers.get_mut(&id).filter(|entry| Arc::ptr_eq(entry, &old)) {
+                *entry = new;
+            }
+        }
     }
 
     /// What was said of a customer, as far as this gateway knows; `None` for nothing.
@@ -142,8 +156,9 @@ impl Directory {
     async fn read_view(&self, number: u64) -> Result<(), StoreError> {
         let said = self.all(Collection::Plans, said_plan).await?;
         let keys = self.all(Collection::Keys, kept_key).await?;
-        let view = View::with(self.view.load().policy.clone(), number, said, Arc::new(keys), &self.uses);
-        self.view.store(Arc::new(view));
+        let keys = Arc::new(keys);
+        // Over the configuration of the moment.
+        self.view.rcu(|view| Arc::new(View::with(view.policy.clone(), number, said.clone(), keys.clone(), &self.uses)));
         Ok(())
     }
 
@@ -196,11 +211,11 @@ impl Directory {
             let _turn = self.reading.lock().await;
             self.read_view(number()).await?;
         }
-        let view = self.view.load_full();
+        let book = self.view.load().book.clone();
         let overrides = self.all(Collection::Overrides, |one| Ok((one.id.clone(), Kept::read(&one.document.value)?))).await?;
         let now = self.clock.now();
         for (id, kept) in overrides {
-            let entry = Entry::new(&id, Some(kept), &view.book, number(), now);
+            let entry = Entry::new(&id, Some(kept), &book, number(), now);
             self.remember(&id, Arc::new(entry));
         }
         Ok(())
