@@ -8,6 +8,7 @@
 --
 -- States, one field of a hash per limit (the field is the limit's name):
 --   bucket   b<level> <at> <unit>           units in it (negative: debt), microseconds, units per token
+--            b<level> <at> <unit> <held> <full at>   of one that mirrors an account: units of claims in flight, microseconds
 --   window   w<at> <second>:<amount> ...    microseconds, then the slots, oldest first
 --   budget   <start> <spent> <held> <start> <spent> <held> <generation>
 --            the present period, then the one before it; the generation counts deliberate decreases of what is spent
@@ -53,7 +54,7 @@ end
 local function rule(c)
   c.kind = text()
   if c.kind == 'b' then
-    c.capacity, c.gain, c.unit = number(), number(), number()
+    c.capacity, c.gain, c.unit, c.mirrors = number(), number(), number(), text() == '1'
     c.full = c.capacity * c.unit        -- at most 2^51, or the gateway had refused the limit when it was loaded
   elseif c.kind == 'w' then
     c.cap = number()
@@ -150,20 +151,25 @@ Bucket.__index = Bucket
 
 local function stored_bucket(raw)
   if not raw then return nil end
-  local level, at, unit = match(raw, '^b(%-?%d+) (%d+) (%d+)$')
+  local level, at, unit, rest = match(raw, '^b(%-?%d+) (%d+) (%d+)([ %d]*)$')
+  local held, full_at = '0', '0'
+  if rest and rest ~= '' then held, full_at = match(rest, '^ (%d+) (%d+)$') end
   level, at, unit = tonumber(level), tonumber(at), tonumber(unit)
-  if level and level >= -EXACT and level <= EXACT and at <= EXACT and unit >= 1 and unit <= EXACT then
-    return level, at, unit
+  held, full_at = tonumber(held or nil), tonumber(full_at or nil)
+  if level and held and level >= -EXACT and level <= EXACT and at <= EXACT and unit >= 1 and unit <= EXACT and held <= EXACT
+      and full_at <= EXACT then
+    return level, at, unit, held, full_at
   end
 end
 
 function Bucket:open(raw, now)
-  local level, seen, unit = stored_bucket(raw)
+  local level, seen, unit, held, full_at = stored_bucket(raw)
   if not level then
-    self.level, self.at = self.full, now
+    self.level, self.at, self.held, self.full_at = self.full, now, 0, 0
     return
   end
   if unit ~= self.unit then
+    held = min(floor(held / unit) * self.unit, EXACT)
     -- The product may pass 2^53 in either direction; the clamps beside and below it then decide, and rounding cannot cross them.
     level = max(floor(level / unit) * self.unit, -EXACT)
   end
@@ -175,6 +181,12 @@ function Bucket:open(raw, now)
   else
     self.level = level + elapsed * self.gain    -- the product is at most what is missing to a full bucket
   end
+  self.full_at = min(full_at, self.at)
+  if held > 0 and self.level == self.full then
+    local took = self.gain > 0 and ceil((self.full - level) / self.gain) or 0
+    self.full_at = max(self.full_at, min(seen + took, self.at))
+  end
+  self.held = min(held, self.full - self.level)
 end
 
 function Bucket:fit(now, amount, max_wait)
@@ -188,8 +200,27 @@ function Bucket:fit(now, amount, max_wait)
   return REFUSED, wait - max_wait
 end
 
+function Bucket:charge(amount)
+  self.level = max(self.level - min(amount * self.unit, EXACT), -EXACT)     -- a product above 2^53 is clamped
+end
+
 function Bucket:take(amount)
-  self.level = max(self.level - amount * self.unit, -EXACT)
+  self:charge(amount)
+  if self.mirrors then self.held = min(self.held + min(amount * self.unit, EXACT), EXACT) end
+end
+
+-- Gives back what is held of a mirror, as far as the refill has not done so.
+function Bucket:give_back(amount, since)
+  if since < self.full_at then return end
+  local given = min(min(amount * self.unit, EXACT), self.held)
+  self.held = self.held - given
+  self.level = min(self.level + given, self.full)
+end
+
+-- Ends a hold of a mirror: it is given back, and what was used is charged.
+function Bucket:settle(claimed, actual, since)
+  self:give_back(claimed, since)
+  self:charge(actual)
 end
 
 function Bucket:correct(claimed, actual, forgive)
@@ -212,10 +243,13 @@ end
 function Bucket:stands(now)
   local full_in = self:until_full()
   if full_in > 0 then full_in = full_in + max(self.at - now, 0) end
-  return ceil((self.full - self.level) / self.unit), 0, floor(max(self.level, 0) / self.unit), full_in, 0
+  return ceil((self.full - self.level) / self.unit), 0, floor(max(self.level, 0) / self.unit), full_in, self.mirrors and self.at or 0
 end
 
 function Bucket:pack()
+  if self.held > 0 or self.full_at > 0 then
+    return format('b%.0f %.0f %.0f %.0f %.0f', self.level, self.at, self.unit, self.held, self.full_at)
+  end
   return format('b%.0f %.0f %.0f', self.level, self.at, self.unit)
 end
 

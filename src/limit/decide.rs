@@ -75,7 +75,8 @@ pub struct Verdict {
     pub remaining: u64,
     /// Microseconds until the bucket is full, the window empty, or the period over.
     pub reset_in: u64,
-    /// Where it was booked: the start of the period or the second of the slot, Unix seconds; zero for a bucket.
+    /// Where it was booked: the start of the period or the second of the slot, Unix seconds; for a bucket that mirrors an account the
+    /// microsecond at which it was taken, for another one zero.
     pub booked: u64,
 }
 
@@ -237,6 +238,10 @@ pub fn settle(now: Timestamp, settlement: &Settlement, hold: Hold<'_>, states: &
         let mut state = advanced(now, claim, state);
         let refunded = if charged { *actual } else { claim.amount.max(*actual) };
         match (&mut state, claim.rule) {
+            (State::Bucket(state), Rule::Bucket { bucket, mirrors: true, .. }) => {
+                let claimed = if charged { claim.amount } else { 0 };
+                bucket.settle(state, claimed, *actual, Timestamp(*booked));
+            }
             (State::Bucket(state), Rule::Bucket { bucket, forgive, .. }) => {
                 bucket.correct(state, claim.amount, refunded, forgive);
             }
@@ -341,6 +346,7 @@ impl Open {
     fn take(&mut self, now: Timestamp, claim: &Claim) {
         let start = now.plus(self.wait());
         match (&mut self.state, claim.rule) {
+            (State::Bucket(state), Rule::Bucket { bucket, mirrors: true, .. }) => bucket.hold(state, self.amount),
             (State::Bucket(state), Rule::Bucket { bucket, .. }) => bucket.take(state, self.amount),
             (State::Window(state), _) => state.take(start.secs(), self.amount),
             (State::Budget(state), _) => state.hold(self.amount),
@@ -350,8 +356,9 @@ impl Open {
 
     fn verdict(&self, now: Timestamp, claim: &Claim) -> Verdict {
         let (used, held, remaining, reset_in, booked) = match (&self.state, claim.rule) {
-            (State::Bucket(state), Rule::Bucket { bucket, .. }) => {
-                (bucket.used(*state), 0, bucket.remaining(*state), bucket.full_in(*state, now), 0)
+            (State::Bucket(state), Rule::Bucket { bucket, mirrors, .. }) => {
+                let booked = if mirrors { state.at.micros() } else { 0 };
+                (bucket.used(*state), 0, bucket.remaining(*state), bucket.full_in(*state, now), booked)
             }
             (State::Window(state), Rule::Window { limit, .. }) => {
                 let used = state.used(now);

@@ -150,7 +150,7 @@ mod tests {
 
     fn line(scope: Scope, limit: LimitName, measure: Measure, amount: u64) -> Line {
         let bucket = Bucket::with_headroom(100_000, 100_000, 60_000_000, 970_000).expect("exact");
-        let rule = Rule::Bucket { bucket, max_wait: 0, forgive: false };
+        let rule = Rule::Bucket { bucket, max_wait: 0, forgive: false, mirrors: false };
         Line {
             claim: Claim { scope: ScopeKey { scope, owner: "mini".into() }, limit, rule, measure, amount },
             actual: 0,

@@ -39,7 +39,7 @@ impl Fleet {
 /// Uses some of a ceiling of 100,000 a minute.
 fn uses(ceilings: &Ceilings, amount: u64) {
     let bucket = Bucket::new(100_000, 100_000, 60_000_000).expect("exact");
-    let rule = Rule::Bucket { bucket, max_wait: 0, forgive: false };
+    let rule = Rule::Bucket { bucket, max_wait: 0, forgive: false, mirrors: false };
     let scope = ScopeKey { scope: Scope::Pool, owner: "mini".into() };
     let claim = Claim { scope, limit: LimitName::Tpm, rule, measure: Measure::Reserved, amount };
     ceilings.claimed(&[Line { claim, actual: 0, booked: 0 }]);

@@ -202,7 +202,7 @@ mod tests {
 
     fn bucket_rule() -> (Bucket, Option<Rule>) {
         let bucket = Bucket::new(10, 5, 60_000_000).expect("exact");
-        (bucket, Some(Rule::Bucket { bucket, max_wait: 0, forgive: true }))
+        (bucket, Some(Rule::Bucket { bucket, max_wait: 0, forgive: true, mirrors: false }))
     }
 
     fn budget(start: u64, held: u64) -> State {
@@ -273,7 +273,7 @@ mod tests {
     fn a_bucket_in_deep_debt_outlives_the_hour() {
         let mut part = Part::default();
         let (bucket, rule) = bucket_rule();
-        let state = State::Bucket(BucketState { level: -600 * bucket.unit().cast_signed(), at: NOW, unit: bucket.unit() });
+        let state = State::Bucket(BucketState::of(-600 * bucket.unit().cast_signed(), NOW, bucket.unit()));
         part.put(&customer("debtor"), LimitName::Rpm, state.clone(), rule, NOW);
         part.sweep(NOW.plus(7_000_000_000), true);
         assert_eq!(part.get(&customer("debtor"), LimitName::Rpm), Some(state), "full again only after 122 minutes");
