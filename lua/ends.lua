@@ -88,7 +88,7 @@ local function settle(e, states, now)
     if c.kind ~= 'm' and not e.charged then used = max(used, c.claimed) end
     if c.kind == 'b' then
       open(c, states, now)
-      if c.mirrors then c:settle(e.charged and c.claimed or 0, c.actual, c.booked) else c:correct(c.claimed, used, c.forgive) end
+      if c.mirrors then c:settle(e.charged and c.claimed or 0, c.actual) else c:correct(c.claimed, used, c.forgive) end
     elseif c.kind == 'w' then
       open(c, states, now)
       c:correct(c.claimed, used, now, c.booked)

@@ -8,7 +8,7 @@
 --
 -- States, one field of a hash per limit (the field is the limit's name):
 --   bucket   b<level> <at> <unit>           units in it (negative: debt), microseconds, units per token
---            b<level> <at> <unit> <held> <full at>   of one that mirrors an account: units of claims in flight, microseconds
+--            b<level> <at> <unit> <held>         of one that mirrors an account: units of claims in flight
 --   window   w<at> <second>:<amount> ...    microseconds, then the slots, oldest first
 --   budget   <start> <spent> <held> <start> <spent> <held> <generation>
 --            the present period, then the one before it; the generation counts deliberate decreases of what is spent
@@ -19,6 +19,7 @@ local format, match, gmatch, concat = string.format, string.match, string.gmatch
 
 local EXACT = 9007199254740992          -- 2^53
 local JITTER = 1000000                  -- microseconds a clock may step back without a stored time being wrong
+local HEALING = 16                      -- of what cannot be earned, one part in so many pays back what a mirror holds
 local SPAN = 60                         -- seconds a slot stays in a window's sum after its own second
 local YEAR = 31536000000000             -- microseconds until a bucket that never refills is called full
 local HOUR_MS, DAY_MS = 3600000, 86400000
@@ -151,21 +152,17 @@ Bucket.__index = Bucket
 
 local function stored_bucket(raw)
   if not raw then return nil end
-  local level, at, unit, rest = match(raw, '^b(%-?%d+) (%d+) (%d+)([ %d]*)$')
-  local held, full_at = '0', '0'
-  if rest and rest ~= '' then held, full_at = match(rest, '^ (%d+) (%d+)$') end
-  level, at, unit = tonumber(level), tonumber(at), tonumber(unit)
-  held, full_at = tonumber(held or nil), tonumber(full_at or nil)
-  if level and held and level >= -EXACT and level <= EXACT and at <= EXACT and unit >= 1 and unit <= EXACT and held <= EXACT
-      and full_at <= EXACT then
-    return level, at, unit, held, full_at
+  local level, at, unit, held = match(raw, '^b(%-?%d+) (%d+) (%d+) ?(%d*)$')
+  level, at, unit, held = tonumber(level), tonumber(at), tonumber(unit), tonumber(held ~= '' and held or 0)
+  if level and level >= -EXACT and level <= EXACT and at <= EXACT and unit >= 1 and unit <= EXACT and held <= EXACT then
+    return level, at, unit, held
   end
 end
 
 function Bucket:open(raw, now)
-  local level, seen, unit, held, full_at = stored_bucket(raw)
+  local level, seen, unit, held = stored_bucket(raw)
   if not level then
-    self.level, self.at, self.held, self.full_at = self.full, now, 0, 0
+    self.level, self.at, self.held = self.full, now, 0
     return
   end
   if unit ~= self.unit then
@@ -181,12 +178,15 @@ function Bucket:open(raw, now)
   else
     self.level = level + elapsed * self.gain    -- the product is at most what is missing to a full bucket
   end
-  self.full_at = min(full_at, self.at)
-  if held > 0 and self.level == self.full then
-    local took = self.gain > 0 and ceil((self.full - level) / self.gain) or 0
-    self.full_at = max(self.full_at, min(seen + took, self.at))
+  -- Sixteen times an integer up to 2^51 is exact.
+  if self.gain > 0 and elapsed > HEALING * floor(self.full / self.gain) then held = 0 end
+  self.held = held
+  local beyond = self.level - (self.full - held)        -- positive ones are at most `held`
+  if held > 0 and beyond > 0 then
+    local healed = min(ceil(beyond / HEALING), held)
+    self.level = self.level - (beyond - healed)
+    self.held = held - healed
   end
-  self.held = min(held, self.full - self.level)
 end
 
 function Bucket:fit(now, amount, max_wait)
@@ -209,17 +209,11 @@ function Bucket:take(amount)
   if self.mirrors then self.held = min(self.held + min(amount * self.unit, EXACT), EXACT) end
 end
 
--- Gives back what is held of a mirror, as far as the refill has not done so.
-function Bucket:give_back(amount, since)
-  if since < self.full_at then return end
-  local given = min(min(amount * self.unit, EXACT), self.held)
+-- Ends a hold of a mirror: it is given back, as far as anything is held, and what was used is charged.
+function Bucket:settle(claimed, actual)
+  local given = min(min(claimed * self.unit, EXACT), self.held)
   self.held = self.held - given
   self.level = min(self.level + given, self.full)
-end
-
--- Ends a hold of a mirror: it is given back, and what was used is charged.
-function Bucket:settle(claimed, actual, since)
-  self:give_back(claimed, since)
   self:charge(actual)
 end
 
@@ -243,13 +237,11 @@ end
 function Bucket:stands(now)
   local full_in = self:until_full()
   if full_in > 0 then full_in = full_in + max(self.at - now, 0) end
-  return ceil((self.full - self.level) / self.unit), 0, floor(max(self.level, 0) / self.unit), full_in, self.mirrors and self.at or 0
+  return ceil((self.full - self.level) / self.unit), 0, floor(max(self.level, 0) / self.unit), full_in, 0
 end
 
 function Bucket:pack()
-  if self.held > 0 or self.full_at > 0 then
-    return format('b%.0f %.0f %.0f %.0f %.0f', self.level, self.at, self.unit, self.held, self.full_at)
-  end
+  if self.held > 0 then return format('b%.0f %.0f %.0f %.0f', self.level, self.at, self.unit, self.held) end
   return format('b%.0f %.0f %.0f', self.level, self.at, self.unit)
 end
 

@@ -6,10 +6,10 @@
 //!
 //! **Mirrors.** A claim is taken at once and corrected at settlement. While the request runs the bucket fills up again, so a refund could
 //! give back what the refill has given already. For a limit of our own that is a kindness. A bucket that mirrors an account which is
-//! charged only when the reply is there would show room that the account does not have: the account was full meanwhile and earned
-//! nothing. So such a bucket knows how much of the claims in flight is still `held`, never more than it lacks to be full: a refund is
-//! at most that, and what was used is charged when it is settled, as there. Level and held together are what the account has,
-//! exactly; a hold that nobody ends is paid back by the refill, as any claim is.
+//! charged with what was used would show room that the account does not have. So such a bucket knows how much of the claims in flight is
+//! `held`: level and held together are what the account has, and never more than a full bucket, as nothing is earned there either. A
+//! refund is at most what is held, and what was used is charged when it is settled. What nobody ends (its gateway died) is paid back
+//! slowly: of what a full account would have earned, one part in sixteen goes from held to the level.
 
 use crate::domain::Timestamp;
 
@@ -18,6 +18,10 @@ pub const MAX_EXACT: u64 = 1 << 53;
 
 /// A clock that jumps back by less than this is jitter between readers; by more, and the stored time is the wrong one.
 pub const JITTER_MICROS: u64 = 1_000_000;
+
+/// One part in so many of what cannot be earned pays back what is held of a mirror; after as many refills of a whole bucket without any
+/// request nothing is.
+const HEALING: u64 = 16;
 
 /// A bucket of `capacity` tokens that refills at `gain / unit` tokens per microsecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,17 +51,15 @@ pub struct BucketState {
     pub at: Timestamp,
     /// Units per token at that time, so that a changed limit can convert the level.
     pub unit: u64,
-    /// Of a mirror: units of claims in flight that the refill has not paid back.
+    /// Of a mirror: units of claims in flight.
     pub held: u64,
-    /// Of a mirror: when it was last full; what was claimed before that is paid back.
-    pub full_at: Timestamp,
 }
 
 impl BucketState {
     /// A level of which nothing is held.
     #[must_use]
     pub const fn of(level: i64, at: Timestamp, unit: u64) -> Self {
-        Self { level, at, unit, held: 0, full_at: Timestamp(0) }
+        Self { level, at, unit, held: 0 }
     }
 }
 
@@ -153,13 +155,16 @@ impl Bucket {
         } else {
             level + (elapsed * self.gain).cast_signed()
         };
-        let mut full_at = old.full_at.min(at);
-        if held > 0 && level == self.full() {
-            let took = missing.checked_div(self.gain).map_or(0, |_| missing.div_ceil(self.gain));
-            full_at = full_at.max(old.at.plus(took).min(at));
+        if self.gain > 0 && elapsed > HEALING * (self.full().unsigned_abs() / self.gain) {
+            held = 0;
         }
-        held = held.min(u64::try_from(self.full() - level).unwrap_or(0));
-        BucketState { level, at, unit: self.unit, held, full_at }
+        let beyond = u64::try_from(level - (self.full() - held.cast_signed())).unwrap_or(0);
+        if held > 0 && beyond > 0 {
+            let healed = beyond.div_ceil(HEALING).min(held);
+            level -= (beyond - healed).cast_signed();
+            held -= healed;
+        }
+        BucketState { level, at, unit: self.unit, held }
     }
 
     /// Whether `amount` tokens fit an advanced state, waiting at most `max_wait` microseconds from `now`.
@@ -191,18 +196,11 @@ impl Bucket {
         state.held = (state.held + self.in_units(amount).unsigned_abs()).min(MAX_EXACT);
     }
 
-    /// Gives back `amount` held tokens of a mirror, as far as the refill has not done so. `since` is when they were taken.
-    pub fn give_back(&self, state: &mut BucketState, amount: u64, since: Timestamp) {
-        if since >= state.full_at {
-            let given = self.in_units(amount).unsigned_abs().min(state.held);
-            state.held -= given;
-            state.level = state.level.saturating_add_unsigned(given).min(self.full());
-        }
-    }
-
-    /// Ends a hold of a mirror, taken at `since`: it is given back, and what was used is charged.
-    pub fn settle(&self, state: &mut BucketState, claimed: u64, actual: u64, since: Timestamp) {
-        self.give_back(state, claimed, since);
+    /// Ends a hold of a mirror: it is given back, as far as anything is held, and what was used is charged.
+    pub fn settle(&self, state: &mut BucketState, claimed: u64, actual: u64) {
+        let given = self.in_units(claimed).unsigned_abs().min(state.held);
+        state.held -= given;
+        state.level = state.level.saturating_add_unsigned(given).min(self.full());
         self.take(state, actual);
     }
 

@@ -75,8 +75,7 @@ pub struct Verdict {
     pub remaining: u64,
     /// Microseconds until the bucket is full, the window empty, or the period over.
     pub reset_in: u64,
-    /// Where it was booked: the start of the period or the second of the slot, Unix seconds; for a bucket that mirrors an account the
-    /// microsecond at which it was taken, for another one zero.
+    /// Where it was booked: the start of the period or the second of the slot, Unix seconds; zero for a bucket.
     pub booked: u64,
 }
 
@@ -240,7 +239,7 @@ pub fn settle(now: Timestamp, settlement: &Settlement, hold: Hold<'_>, states: &
         match (&mut state, claim.rule) {
             (State::Bucket(state), Rule::Bucket { bucket, mirrors: true, .. }) => {
                 let claimed = if charged { claim.amount } else { 0 };
-                bucket.settle(state, claimed, *actual, Timestamp(*booked));
+                bucket.settle(state, claimed, *actual);
             }
             (State::Bucket(state), Rule::Bucket { bucket, forgive, .. }) => {
                 bucket.correct(state, claim.amount, refunded, forgive);
@@ -356,9 +355,8 @@ impl Open {
 
     fn verdict(&self, now: Timestamp, claim: &Claim) -> Verdict {
         let (used, held, remaining, reset_in, booked) = match (&self.state, claim.rule) {
-            (State::Bucket(state), Rule::Bucket { bucket, mirrors, .. }) => {
-                let booked = if mirrors { state.at.micros() } else { 0 };
-                (bucket.used(*state), 0, bucket.remaining(*state), bucket.full_in(*state, now), booked)
+            (State::Bucket(state), Rule::Bucket { bucket, .. }) => {
+                (bucket.used(*state), 0, bucket.remaining(*state), bucket.full_in(*state, now), 0)
             }
             (State::Window(state), Rule::Window { limit, .. }) => {
                 let used = state.used(now);

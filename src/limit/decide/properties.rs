@@ -144,7 +144,7 @@ proptest! {
         }
     }
 
-    /// Where nothing is refunded later than the refill would have, a mirror and any other bucket decide alike.
+    /// Where everything is settled at once, a mirror and any other bucket decide alike.
     #[test]
     fn a_mirror_that_is_settled_at_once_is_the_naive_bucket(
         (capacity, amount, period) in (1_u64..2_000, 1_u64..2_000, 1_u64..600_000_000),
@@ -158,8 +158,8 @@ proptest! {
             let decided = both.each_mut().map(|(rule, states)| {
                 let admission = of_rule(*rule, asked);
                 let decision = admit(now, &admission, states);
-                if let Some(actual) = actual.filter(|_| decision.admitted) {
-                    settle(now, &end(&admission, &decision, |_| actual), Hold::AsClaimed, states);
+                if decision.admitted {
+                    settle(now, &end(&admission, &decision, |_| actual.unwrap_or(asked)), Hold::AsClaimed, states);
                 }
                 (decision.admitted, decision.verdicts[0].outcome, decision.verdicts[0].used)
             });
