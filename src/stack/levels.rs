@@ -4,13 +4,19 @@
 //! all gateways say, and steps the ladder whose state stands in the same document. Compare-and-set makes them take turns. So there is one
 //! state, it survives any of them, and all of them have read it a moment later. While the store is away each goes on from where the state
 //! stood, by its own use alone.
+//!
+//! The clocks of gateways may differ by any amount, so no instant of one is compared with another's ([`seen`]): a gateway's word is stale
+//! when the reader has not seen it change for a while, and how long the use has been low is passed on as a duration.
+
+mod seen;
 
 use crate::config::policy::Levels as Policy;
 use crate::degrade::level::{self, Ladder, Pin, State};
 use crate::domain::{Clock, Timestamp};
 use crate::store::ceilings::{Ceilings, Part};
 use crate::store::documents::{Collection, Documents, Expected, Page, Write, Written};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
+use seen::{Low, Seen};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -19,8 +25,6 @@ use tokio::task::AbortHandle;
 
 /// Between two looks at the gauges.
 pub const TICK: Duration = Duration::from_millis(250);
-/// What a gateway said counts for so long, microseconds.
-const SAID: u64 = 5_000_000;
 /// How often a write is tried against other gateways that write at the same time.
 const TRIES: usize = 8;
 /// The state of a pool nobody uses is forgotten.
@@ -39,6 +43,8 @@ pub struct Levels {
     gateway: String,
     pools: RwLock<HashMap<Arc<str>, Standing>>,
     pins: RwLock<HashMap<String, Pinned>>,
+    /// When this gateway saw what in the documents, by its own clock.
+    seen: Mutex<HashMap<Arc<str>, Seen>>,
 }
 
 /// How a pool stands, as last seen.
@@ -54,12 +60,13 @@ pub struct Standing {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Shared {
     level: u8,
-    low_since: Option<u64>,
+    low: Option<Low>,
     said: BTreeMap<String, Said>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Said {
+    /// By its own clock, so that a new word differs from the one before; nobody else may compare it with a time.
     at: u64,
     /// By limit, millionths of the ceiling.
     used: BTreeMap<String, u64>,
@@ -87,7 +94,7 @@ impl Levels {
     #[must_use]
     pub fn new(ceilings: Arc<Ceilings>, documents: Arc<dyn Documents>, clock: Arc<dyn Clock>) -> Self {
         let gateway = format!("{:016x}", fastrand::u64(..));
-        Self { ceilings, documents, clock, gateway, pools: RwLock::default(), pins: RwLock::default() }
+        Self { ceilings, documents, clock, gateway, pools: RwLock::default(), pins: RwLock::default(), seen: Mutex::default() }
     }
 
     /// The level that holds for a ceiling (`pool`, or `pool/credential`).
@@ -146,6 +153,7 @@ impl Levels {
             report(&owner, before, after);
             let over = after.state.level == 0 && own.used.values().all(|used| *used == 0) && !parts.contains_key(&owner);
             if over {
+                self.seen.lock().remove(&owner);
                 self.pools.write().remove(&owner);
             } else {
                 self.pools.write().insert(owner, after);
@@ -162,7 +170,7 @@ impl Levels {
     }
 
     /// Steps the shared ladder of a pool; without the store, this gateway's own.
-    async fn step(&self, owner: &str, own: &Said, before: Standing, ladder: &Ladder) -> Standing {
+    async fn step(&self, owner: &Arc<str>, own: &Said, before: Standing, ladder: &Ladder) -> Standing {
         let Ok(mut found) = self.documents.get(Collection::Levels, owner, None).await else {
             let used = own.used.values().copied().max().unwrap_or(0) / PER_THOUSANDTH;
             return Standing { state: ladder.step(before.state, used, self.clock.now()), used };
@@ -172,31 +180,42 @@ impl Levels {
             let mut shared: Shared =
                 found.as_ref().and_then(|document| serde_json::from_slice(&document.value).ok()).unwrap_or_default();
             shared.said.insert(self.gateway.clone(), own.clone());
-            shared.said.retain(|_, said| now.micros().abs_diff(said.at) < SAID);
+            let low_since = self.look(owner, &mut shared, now);
             let used = total(&shared.said);
-            let state = State { level: shared.level.min(3), low_since: shared.low_since.map(Timestamp) };
-            let state = ladder.step(state, used, now);
+            let before = State { level: shared.level.min(3), low_since };
+            let state = ladder.step(before, used, now);
+            shared.low = Low::after(shared.low, before, state, now);
             shared.level = state.level;
-            shared.low_since = state.low_since.map(Timestamp::micros);
             let write = Write {
                 collection: Collection::Levels,
-                id: owner.to_owned(),
+                id: owner.to_string(),
                 expected: found.as_ref().map_or(Expected::Nothing, |document| Expected::Version(document.version)),
                 value: Some(serde_json::to_vec(&shared).unwrap_or_default().into()),
                 keep: Some(KEEP),
                 rank: 0,
             };
             match self.documents.put(&write, None).await {
-                Ok(Written::Done(_)) | Err(_) => return Standing { state, used },
+                Ok(Written::Done(_)) | Err(_) => {
+                    self.seen.lock().entry(owner.clone()).or_default().passed_on(shared.low, now);
+                    return Standing { state, used };
+                }
                 Ok(Written::Found(other)) => found = other,
             }
         }
         // Others stepped it so often meanwhile that it is up to date; what this gateway used is said a tick later.
         let shared: Option<Shared> = found.and_then(|document| serde_json::from_slice(&document.value).ok());
-        shared.map_or(before, |shared| Standing {
-            state: State { level: shared.level.min(3), low_since: shared.low_since.map(Timestamp) },
-            used: total(&shared.said),
+        shared.map_or(before, |mut shared| {
+            let low_since = self.look(owner, &mut shared, self.clock.now());
+            Standing { state: State { level: shared.level.min(3), low_since }, used: total(&shared.said) }
         })
+    }
+
+    /// Drops words that have not changed for too long, and tells since when, by this gateway's clock, the use has been low.
+    fn look(&self, owner: &Arc<str>, shared: &mut Shared, now: Timestamp) -> Option<Timestamp> {
+        let mut seen = self.seen.lock();
+        let seen = seen.entry(owner.clone()).or_default();
+        seen.retain_fresh(&mut shared.said, now);
+        seen.low_since(shared.low, now)
     }
 }
 
