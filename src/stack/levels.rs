@@ -9,6 +9,9 @@
 //! when the reader has not seen it change for a while, and how long the use has been low is passed on as a duration.
 
 mod seen;
+mod view;
+
+pub use view::PoolView;
 
 use crate::config::policy::Levels as Policy;
 use crate::degrade::level::{self, Ladder, Pin, State};
@@ -54,6 +57,26 @@ pub struct Standing {
     pub state: State,
     /// Use of the ceiling in the trailing minute, thousandths, all gateways together.
     pub used: u64,
+    /// The last change of the level, the same on every gateway; `None` = none that anybody remembers.
+    pub changed: Option<Change>,
+}
+
+/// When a level changed, and from which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// When.
+    pub at: Timestamp,
+    /// The level before.
+    pub from: u8,
+}
+
+impl Standing {
+    /// The next one, at this time.
+    fn then(self, state: State, used: u64, now: Timestamp) -> Self {
+        let change = Change { at: now, from: self.state.level };
+        let changed = if state.level == self.state.level { self.changed } else { Some(change) };
+        Self { state, used, changed }
+    }
 }
 
 /// What gateways say of a pool.
@@ -61,7 +84,17 @@ pub struct Standing {
 struct Shared {
     level: u8,
     low: Option<Low>,
+    #[serde(default)]
+    changed: Option<Change>,
     said: BTreeMap<String, Said>,
+}
+
+impl Shared {
+    /// With what the reader's own clock says of `low_since`.
+    fn standing(&self, low_since: Option<Timestamp>) -> Standing {
+        let state = State { level: self.level.min(3), low_since };
+        Standing { state, used: total(&self.said), changed: self.changed }
+    }
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -173,7 +206,8 @@ impl Levels {
     async fn step(&self, owner: &Arc<str>, own: &Said, before: Standing, ladder: &Ladder) -> Standing {
         let Ok(mut found) = self.documents.get(Collection::Levels, owner, None).await else {
             let used = own.used.values().copied().max().unwrap_or(0) / PER_THOUSANDTH;
-            return Standing { state: ladder.step(before.state, used, self.clock.now()), used };
+            let now = self.clock.now();
+            return before.then(ladder.step(before.state, used, now), used, now);
         };
         for _ in 0..TRIES {
             let now = self.clock.now();
@@ -182,10 +216,11 @@ impl Levels {
             shared.said.insert(self.gateway.clone(), own.clone());
             let low_since = self.look(owner, &mut shared, now);
             let used = total(&shared.said);
-            let before = State { level: shared.level.min(3), low_since };
-            let state = ladder.step(before, used, now);
-            shared.low = Low::after(shared.low, before, state, now);
-            shared.level = state.level;
+            let stood = shared.standing(low_since);
+            let standing = stood.then(ladder.step(stood.state, used, now), used, now);
+            shared.low = Low::after(shared.low, stood.state, standing.state, now);
+            shared.level = standing.state.level;
+            shared.changed = standing.changed;
             let write = Write {
                 collection: Collection::Levels,
                 id: owner.to_string(),
@@ -197,7 +232,7 @@ impl Levels {
             match self.documents.put(&write, None).await {
                 Ok(Written::Done(_)) | Err(_) => {
                     self.seen.lock().entry(owner.clone()).or_default().passed_on(shared.low, now);
-                    return Standing { state, used };
+                    return standing;
                 }
                 Ok(Written::Found(other)) => found = other,
             }
@@ -206,7 +241,7 @@ impl Levels {
         let shared: Option<Shared> = found.and_then(|document| serde_json::from_slice(&document.value).ok());
         shared.map_or(before, |mut shared| {
             let low_since = self.look(owner, &mut shared, self.clock.now());
-            Standing { state: State { level: shared.level.min(3), low_since }, used: total(&shared.said) }
+            shared.standing(low_since)
         })
     }
 
