@@ -12,6 +12,7 @@
 //! reply      our own answers: refusal -> status, headers, body; the rate headers
 //! degrade    levels: what is given up when there is not enough; decisions only
 //! directory  plans and overrides set at run time, over those of the configuration
+//! trail      who changed what at run time: kept in the store, and in the log
 //! records    what is kept of each request, to be looked up
 //! repeats    requests that are sent twice, and those that are answered later: what is stored of them
 //! store      the books: traits, reservations, the settlement queue; embedded and Redis
@@ -50,6 +51,7 @@ pub mod server;
 pub mod stack;
 pub mod store;
 pub mod telemetry;
+pub mod trail;
 pub mod triage;
 pub mod upstream;
 pub mod webhook;

@@ -1,7 +1,6 @@
 //! Changing what is said: checked by the configuration's own rules, written if nobody else did meanwhile, told to all gateways.
 
 use super::kept::{Credit, Kept};
-use super::trail::Change;
 use super::view::View;
 use super::{Directory, number};
 use crate::config::{Problem, Warning};
@@ -9,6 +8,7 @@ use crate::domain::{CustomerId, NanoUsd, Period, Timestamp};
 use crate::limit::{Scope, ScopeKey};
 use crate::store::StoreError;
 use crate::store::documents::{Collection, Document, Expected, Write, Written};
+use crate::trail::Change;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -192,7 +192,7 @@ impl Directory {
             self.read(id, number).await?;
             let shown = |kept: &Option<Kept>| kept.as_ref().map(|kept| json!(kept));
             let (before, after) = (shown(&before), shown(&after));
-            self.trail.changed(&Change { by, kind: "override", name: id, before: before.as_ref(), after: after.as_ref() });
+            self.trail.changed(&Change { by, kind: "override", name: id, before: before.as_ref(), after: after.as_ref() }).await;
             return Ok(Set { version, warnings: said.warnings });
         }
         Err(DirectoryError::Conflict(None))
@@ -223,7 +223,7 @@ impl Directory {
             self.view.store(Arc::new(View::with(self.view.load().policy.clone(), number, said)));
         }
         let before = found.and_then(|found| serde_json::from_slice::<Value>(&found.value).ok());
-        self.trail.changed(&Change { by, kind: "plan", name, before: before.as_ref(), after: said });
+        self.trail.changed(&Change { by, kind: "plan", name, before: before.as_ref(), after: said }).await;
         Ok(version)
     }
 }

@@ -12,19 +12,18 @@
 mod change;
 mod kept;
 mod said;
-mod trail;
 mod view;
 
 pub use change::{DirectoryError, Override, Set};
 pub use kept::Credit;
 pub use said::Entry;
-pub use trail::{Change, LogTrail, Trail};
 pub use view::View;
 
 use crate::config::Policy;
 use crate::domain::{Clock, Timestamp};
 use crate::store::documents::{Collection, Documents, Listed, MAX_PAGE, Page};
 use crate::store::{Known, Ledger, StoreError};
+use crate::trail::Trail;
 use arc_swap::ArcSwap;
 use kept::Kept;
 use parking_lot::Mutex;

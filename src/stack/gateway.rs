@@ -8,7 +8,7 @@ use super::pauses::{Pauses, RealPauses};
 use super::slots::Slots;
 use crate::config::Policy;
 use crate::config::policy::Concurrency;
-use crate::directory::{Directory, LogTrail};
+use crate::directory::Directory;
 use crate::domain::{Boundaries, Clock, Period, RequestId, ReservationId, Timestamp, Zone};
 use crate::estimate::Estimator;
 use crate::records::Records;
@@ -18,6 +18,7 @@ use crate::store::leases::Keeper;
 use crate::store::settler::Settler;
 use crate::store::{Ledger, Stores};
 use crate::telemetry::{Metrics, Record};
+use crate::trail::StoredTrail;
 use crate::triage::Desk;
 use crate::upstream::{Breakers, Client, Orphans, Tasks};
 use crate::wire::Api;
@@ -44,6 +45,8 @@ pub struct Gateway {
     pub triage: Desk,
     /// Plans and overrides set at run time.
     pub directory: Directory,
+    /// Who changed what at run time.
+    pub trail: Arc<StoredTrail>,
     /// What is kept of each request.
     pub records: Arc<Records>,
     /// The queue of settlements.
@@ -119,13 +122,15 @@ impl Gateway {
         let (metrics, tasks) = (Arc::<Metrics>::default(), Tasks::default());
         let triage = Desk::start(documents.clone(), &policy.triage, clock.clone(), metrics.clone())?;
         let levels = Arc::new(Levels::new(ceilings, documents.clone(), clock.clone()));
+        let trail = Arc::new(StoredTrail::new(documents.clone(), clock.clone()));
         let policy = Arc::new(ArcSwap::from_pointee(policy));
         let in_force = policy.clone();
         Ok(Arc::new(Self {
             _levels: LevelKeeper::start(levels.clone(), move || in_force.load().levels.clone()),
             levels,
             triage,
-            directory: Directory::new(policy.load_full(), documents.clone(), ledger.clone(), clock.clone(), Arc::new(LogTrail)),
+            directory: Directory::new(policy.load_full(), documents.clone(), ledger.clone(), clock.clone(), trail.clone()),
+            trail,
             records: Arc::new(Records::start(documents.clone(), metrics.clone())),
             _keeper: Keeper::start(&ledger, settler.running(), lease),
             settler,

@@ -41,11 +41,17 @@ pub enum Collection {
     Pins,
     /// How near pools are to their ceilings.
     Levels,
+    /// Who changed what at run time, the latest first.
+    Audit,
+    /// Customers that were seen, by id.
+    Customers,
+    /// Requests of a customer that were not served as asked, lately.
+    Refusals,
 }
 
 impl Collection {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 13] = [
         Self::Requests,
         Self::ProviderRequests,
         Self::Replies,
@@ -56,6 +62,9 @@ impl Collection {
         Self::Overrides,
         Self::Pins,
         Self::Levels,
+        Self::Audit,
+        Self::Customers,
+        Self::Refusals,
     ];
 
     /// Its name in keys.
@@ -72,6 +81,9 @@ impl Collection {
             Self::Overrides => "override",
             Self::Pins => "pin",
             Self::Levels => "level",
+            Self::Audit => "audit",
+            Self::Customers => "customer",
+            Self::Refusals => "refusals",
         }
     }
 
@@ -84,7 +96,7 @@ impl Collection {
     /// Whether its documents can be listed. Those of the others, of which there is one or more a request, can only be read by id.
     #[must_use]
     pub const fn is_listed(self) -> bool {
-        matches!(self, Self::Jobs | Self::Tickets | Self::Plans | Self::Overrides | Self::Pins)
+        matches!(self, Self::Jobs | Self::Tickets | Self::Plans | Self::Overrides | Self::Pins | Self::Audit | Self::Customers)
     }
 }
 
