@@ -10,11 +10,13 @@
 //! again after [`REREAD`]. The embedded store has one process, which reads everything at its first request and knows what it changes.
 
 mod change;
+mod current;
 mod kept;
 mod said;
 mod view;
 
 pub use change::{DirectoryError, Override, Set};
+pub use current::{Assigned, Current, Draft};
 pub use kept::Credit;
 pub use said::Entry;
 pub use view::View;

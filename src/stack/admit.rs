@@ -10,6 +10,7 @@ use super::gateway::Gateway;
 use super::slots::NoSlot;
 use crate::limit::{Admission, Claim, Decision, Measure, Refusal, Remedy, Scope};
 use crate::reply::{self, Rejection, Standing};
+use crate::store::leases::About;
 use crate::store::reservation::Reservation;
 use crate::store::settler::SettlePlace;
 use crate::store::{Asked, StoreError};
@@ -124,6 +125,9 @@ async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<
         Taken::Place(place) => Reservation::new(id, customer, &admission.claims, elastic.as_ref(), &decision, place),
         Taken::Replaced(reservation) => reservation,
     };
+    if let Some(metered) = reservation.metered() {
+        metered.concerns(About { request: call.who.record.id, model: call.target.model.clone() });
+    }
     if let Some(NoSlot::CustomerInFlight { limit, in_flight }) = turned_away {
         let rejection = Rejection::Concurrent { limit, in_flight };
         return Err(Box::new(Rejected { standing: Some(standing), ..*Box::<Rejected>::from(rejection) }));
