@@ -94,17 +94,18 @@ impl StoredTrail {
         Self { documents, clock, changes: AtomicU64::new(0) }
     }
 
-    /// Changes, the latest first, and where the next page begins if there may be one.
+    /// Changes, the latest first, each with where a page goes on behind it. Fewer than `limit` are the last ones.
     ///
     /// # Errors
-    /// [`StoreError`] when the store could not be asked.
-    pub async fn read(&self, after: Option<Cursor>, limit: usize) -> Result<(Vec<Kept>, Option<Cursor>), StoreError> {
+    /// [`StoreError`] when the store could not be asked, or holds something else.
+    pub async fn read(&self, after: Option<Cursor>, limit: usize) -> Result<Vec<(Cursor, Kept)>, StoreError> {
         let page = Page { after, up_to: None, limit };
         let listed = self.documents.list(Collection::Audit, &page, None).await?;
-        let next = listed.last().filter(|_| listed.len() >= limit).map(|last| (last.rank, last.id.clone()));
-        // One that cannot be read (an older version's) is left out; the log has it.
-        let kept = listed.iter().filter_map(|one| serde_json::from_slice(&one.document.value).ok()).collect();
-        Ok((kept, next))
+        let kept = |one: crate::store::documents::Listed| {
+            let kept = serde_json::from_slice(&one.document.value);
+            Ok(((one.rank, one.id), kept.map_err(|error| StoreError::Failed(format!("a change: {error}")))?))
+        };
+        listed.into_iter().map(kept).collect()
     }
 
     async fn keep(&self, change: &Change<'_>) -> Result<(), StoreError> {
@@ -210,33 +211,36 @@ mod tests {
         trail.changed(&Change { by: "ann", kind: "plan", name, before: None, after }).await;
     }
 
+    fn names(kept: &[(Cursor, Kept)]) -> Vec<&str> {
+        kept.iter().map(|(_, kept)| &*kept.name).collect()
+    }
+
     #[tokio::test]
     async fn changes_are_read_page_by_page_the_latest_first() {
         let trail = trail();
         for n in 0..5 {
             change(&trail, &format!("p{n}"), Some(&json!({ "rpm": n }))).await;
         }
-        let names = |kept: &[Kept]| kept.iter().map(|kept| kept.name.clone()).collect::<Vec<_>>();
-        let (first, next) = trail.read(None, 3).await.expect("it answers");
+        let first = trail.read(None, 3).await.expect("it answers");
         assert_eq!(names(&first), ["p4", "p3", "p2"]);
-        assert_eq!((&*first[0].by, &*first[0].kind, &first[0].after), ("ann", "plan", &Some(json!({ "rpm": 4 }))));
-        let (rest, next) = trail.read(next, 3).await.expect("it answers");
-        assert_eq!((names(&rest), next), (vec!["p1".to_owned(), "p0".to_owned()], None));
+        let (behind, latest) = (first[2].0.clone(), &first[0].1);
+        assert_eq!((&*latest.by, &*latest.kind, &latest.after), ("ann", "plan", &Some(json!({ "rpm": 4 }))));
+        assert_eq!(names(&trail.read(Some(behind), 3).await.expect("it answers")), ["p1", "p0"]);
     }
 
     #[tokio::test]
     async fn only_so_many_are_kept_and_only_so_much_of_each() {
         let trail = trail();
         change(&trail, "long", Some(&json!("é".repeat(LONGEST)))).await;
-        let (kept, _) = trail.read(None, 1).await.expect("it answers");
-        let after = kept[0].after.as_ref().expect("something");
+        let kept = trail.read(None, 1).await.expect("it answers");
+        let after = kept[0].1.after.as_ref().expect("something");
         assert_eq!(after["too_long"], 2 * LONGEST as u64 + 2);
         assert!(after["beginning"].as_str().is_some_and(|text| text.len() > LONGEST - 4 && text.len() <= LONGEST));
         for n in 0..20 {
             change(&trail, &n.to_string(), None).await;
         }
         trail.prune(7).await.expect("it answers");
-        let (kept, next) = trail.read(None, 100).await.expect("it answers");
-        assert_eq!((kept.len(), &*kept[0].name, &*kept[6].name, next), (7, "19", "13", None));
+        let kept = trail.read(None, 100).await.expect("it answers");
+        assert_eq!(names(&kept), ["19", "18", "17", "16", "15", "14", "13"]);
     }
 }

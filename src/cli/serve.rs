@@ -33,16 +33,20 @@ pub fn run(args: Serve) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return super::fail(&error.to_string(), 1),
     };
-    match runtime.block_on(serve(policy)) {
+    let origin = args.config.config.as_ref().map(|path| path.display().to_string());
+    match runtime.block_on(serve(policy, origin)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => super::fail(&message, 1),
     }
 }
 
-async fn serve(policy: Policy) -> Result<(), String> {
+async fn serve(policy: Policy, origin: Option<String>) -> Result<(), String> {
     let clock = Arc::new(SystemClock);
     let stores = open(&policy.store, clock.clone()).await.map_err(|error| error.to_string())?;
     let gateway = Gateway::new(policy, stores, clock).map_err(|error| error.to_string())?;
+    if let Some(origin) = origin {
+        let _ = gateway.origin.set(origin); // nobody has set it before
+    }
     let server = Server::bind(gateway).await.map_err(|error| error.to_string())?;
     let address = server.address().map_err(|error| error.to_string())?;
     crate::estimate::Estimator::warm_up();

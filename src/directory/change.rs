@@ -84,6 +84,37 @@ impl Directory {
         .await
     }
 
+    /// Changes some keys of what is said of a customer, as a JSON merge patch (RFC 7396) does: `null` takes a key away. `until`: until when
+    /// all of it holds from now on; `None` leaves that as it is.
+    ///
+    /// # Errors
+    /// As of [`DirectoryError`].
+    pub async fn patch_override(
+        &self,
+        by: &str,
+        id: &str,
+        patch: &Map<String, Value>,
+        until: Option<Option<Timestamp>>,
+        expected: Expected,
+    ) -> Result<Set, DirectoryError> {
+        self.change_customer(by, id, expected, |mut kept| {
+            merge(&mut kept.fields, patch);
+            if let Some(until) = until {
+                kept.until = until.map(Timestamp::micros);
+            }
+            Ok(kept)
+        })
+        .await
+    }
+
+    /// Takes all credits of a customer back.
+    ///
+    /// # Errors
+    /// As of [`DirectoryError`].
+    pub async fn clear_credits(&self, by: &str, id: &str) -> Result<Set, DirectoryError> {
+        self.change_customer(by, id, Expected::Anything, |kept| Ok(Kept { credits: Vec::new(), ..kept })).await
+    }
+
     /// Assigns a plan to a customer, beside what else is said of it.
     ///
     /// # Errors
@@ -235,4 +266,46 @@ fn check(expected: Expected, found: Option<&Document>) -> Result<(), DirectoryEr
         Expected::Version(version) => found.is_some_and(|found| found.version == version),
     };
     if as_expected { Ok(()) } else { Err(DirectoryError::Conflict(found.map(|found| found.version))) }
+}
+
+/// A JSON merge patch. Nothing is left of a table whose last key is taken away.
+fn merge(fields: &mut Map<String, Value>, patch: &Map<String, Value>) {
+    for (key, value) in patch {
+        match value {
+            Value::Null => drop(fields.remove(key)),
+            Value::Object(inner) => {
+                let mut table = match fields.remove(key) {
+                    Some(Value::Object(table)) => table,
+                    _ => Map::new(),
+                };
+                merge(&mut table, inner);
+                if !table.is_empty() {
+                    fields.insert(key.clone(), Value::Object(table));
+                }
+            }
+            other => drop(fields.insert(key.clone(), other.clone())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_changes_what_it_names_and_null_takes_away() {
+        for (before, patch, after) in [
+            (json!({}), json!({ "rpm": 5 }), json!({ "rpm": 5 })),
+            (json!({ "rpm": 5, "tpm": 7 }), json!({ "rpm": null }), json!({ "tpm": 7 })),
+            (json!({ "spend": { "day": 1 } }), json!({ "spend": { "week": 5 } }), json!({ "spend": { "day": 1, "week": 5 } })),
+            (json!({ "spend": { "day": 1, "week": 5 } }), json!({ "spend": { "day": null } }), json!({ "spend": { "week": 5 } })),
+            (json!({ "spend": { "day": 1 }, "rpm": 2 }), json!({ "spend": { "day": null } }), json!({ "rpm": 2 })),
+            (json!({ "rpm": 5 }), json!({ "rpm": { "rate": "5/m" } }), json!({ "rpm": { "rate": "5/m" } })),
+            (json!({ "on_spend": ["handoff"] }), json!({ "on_spend": [] }), json!({ "on_spend": [] })),
+        ] {
+            let (Value::Object(mut fields), Value::Object(patch)) = (before, patch) else { panic!("objects") };
+            merge(&mut fields, &patch);
+            assert_eq!(Value::Object(fields), after, "{patch:?}");
+        }
+    }
 }

@@ -73,26 +73,33 @@ impl Directory {
     /// # Errors
     /// [`StoreError`] when it could not be read.
     pub async fn current(&self, view: &Arc<View>, id: &str) -> Result<Current, StoreError> {
-        let found = self.documents.get(Collection::Overrides, id, None).await?;
-        let kept = found.map(|found| Kept::read(&found.value).map(|kept| (found.version, kept))).transpose()?;
-        Ok(self.in_force(view, id, kept))
+        Ok(self.current_with(view, id, self.said_of(id).await?))
     }
 
-    /// What these overrides make of a customer's plan.
-    fn in_force(&self, view: &Arc<View>, id: &str, kept: Option<(u64, Kept)>) -> Current {
+    /// What is said of a customer at run time, read from the store; `None` for nothing.
+    ///
+    /// # Errors
+    /// [`StoreError`] when it could not be read.
+    pub async fn said_of(&self, id: &str) -> Result<Option<Override>, StoreError> {
+        let Some(found) = self.documents.get(Collection::Overrides, id, None).await? else { return Ok(None) };
+        Ok(Kept::read(&found.value)?.pruned(self.now()).map(|kept| said(found.version, kept)))
+    }
+
+    /// What is in force for a customer of whom this is said at run time.
+    #[must_use]
+    pub fn current_with(&self, view: &Arc<View>, id: &str, said: Option<Override>) -> Current {
         let now = self.now();
-        let kept = kept.and_then(|(version, kept)| Some((version, kept.pruned(now)?)));
-        let entry = Entry::new(id, kept.as_ref().map(|(_, kept)| kept.clone()), &view.book, 0, now);
         let configured = view.customer(id);
+        let otherwise = || configured.unwrap_or_else(|| view.current(&view.policy.identity.default_plan)).clone();
+        let entry = said.as_ref().map(|said| Entry::new(id, Some(kept(said)), &view.book, 0, now));
+        let gives = |entry: &Entry| entry.assigns(now).is_some_and(|plan| view.plan(plan).is_some());
         let assigned = match () {
-            () if entry.assigns(now).is_some_and(|plan| view.plan(plan).is_some()) => Assigned::Override,
+            () if entry.as_ref().is_some_and(gives) => Assigned::Override,
             () if configured.is_some() => Assigned::Config,
-            () if view.policy.identity.unknown_customers || kept.is_some() => Assigned::Default,
+            () if view.policy.identity.unknown_customers || said.is_some() => Assigned::Default,
             () => Assigned::Unknown,
         };
-        let otherwise = || configured.unwrap_or_else(|| view.current(&view.policy.identity.default_plan)).clone();
-        let plan = entry.plan(view, id, None, now).unwrap_or_else(otherwise);
-        let said = kept.map(|(version, kept)| said(version, kept));
+        let plan = entry.and_then(|entry| entry.plan(view, id, None, now)).unwrap_or_else(otherwise);
         Current { plan, assigned, configured: configured.is_some(), said }
     }
 
@@ -124,11 +131,11 @@ impl Directory {
         until: Option<Timestamp>,
     ) -> Result<(Current, Current, Vec<Warning>), DirectoryError> {
         let warnings = view.book.customer(id, &Value::Object(fields.clone())).map_err(DirectoryError::Invalid)?.warnings;
-        let found = self.documents.get(Collection::Overrides, id, None).await?;
-        let kept = found.map(|found| Kept::read(&found.value).map(|kept| (found.version, kept))).transpose()?;
-        let credits = kept.as_ref().map(|(_, kept)| kept.credits.clone()).unwrap_or_default();
-        let draft = Kept { fields: fields.clone(), until: until.map(Timestamp::micros), credits };
-        Ok((self.in_force(view, id, kept), self.in_force(view, id, Some((0, draft))), warnings))
+        let before = self.said_of(id).await?;
+        let credits = before.as_ref().map(|said| said.credits.clone()).unwrap_or_default();
+        let draft = Override { version: 0, fields: fields.clone(), until, credits };
+        let draft = Some(draft).filter(|draft| !draft.fields.is_empty() || !draft.credits.is_empty());
+        Ok((self.current_with(view, id, before), self.current_with(view, id, draft), warnings))
     }
 
     /// What the plans would be with this one set, or (`None`) no longer set. Changes nothing.
@@ -154,16 +161,9 @@ impl Directory {
     }
 }
 
-impl Draft {
-    /// The plan of a customer of whom nothing is said, before and after; `said` is what is said of it at run time.
-    #[must_use]
-    pub fn of(&self, directory: &Directory, id: &str, said: Option<&Override>) -> [Arc<Plan>; 2] {
-        let kept = said.map(|said| {
-            let Override { version, fields, until, credits } = said.clone();
-            (version, Kept { fields, until: until.map(Timestamp::micros), credits })
-        });
-        [&self.before, &self.after].map(|view| directory.in_force(view, id, kept.clone()).plan)
-    }
+fn kept(said: &Override) -> Kept {
+    let Override { version: _, fields, until, credits } = said.clone();
+    Kept { fields, until: until.map(Timestamp::micros), credits }
 }
 
 fn said(version: u64, kept: Kept) -> Override {

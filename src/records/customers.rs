@@ -122,7 +122,8 @@ impl Waiting {
     }
 
     async fn write(&mut self, documents: &dyn Documents) {
-        let seen: Vec<_> = self.seen.drain().filter_map(|(id, seen)| Some(customer(&id, serde_json::to_vec(&seen).ok()?))).collect();
+        let seen: Vec<_> =
+            self.seen.drain().filter_map(|(id, seen)| Some(customer(&id, serde_json::to_vec(&seen).ok()?))).collect();
         if !seen.is_empty()
             && let Err(error) = documents.put_all(&seen, None).await
         {

@@ -24,7 +24,7 @@ use crate::upstream::{Breakers, Client, Orphans, Tasks};
 use crate::wire::Api;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
@@ -45,6 +45,10 @@ pub struct Gateway {
     pub triage: Desk,
     /// Plans and overrides set at run time.
     pub directory: Directory,
+    /// Where the configuration was read from, for operators; set once by whoever read it.
+    pub origin: OnceLock<String>,
+    /// When it started.
+    pub started: Timestamp,
     /// Who changed what at run time.
     pub trail: Arc<StoredTrail>,
     /// What is kept of each request.
@@ -131,6 +135,8 @@ impl Gateway {
             triage,
             directory: Directory::new(policy.load_full(), documents.clone(), ledger.clone(), clock.clone(), trail.clone()),
             trail,
+            origin: OnceLock::new(),
+            started: clock.now(),
             records: Arc::new(Records::start(documents.clone(), metrics.clone())),
             _keeper: Keeper::start(&ledger, settler.running(), lease),
             settler,
