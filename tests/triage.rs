@@ -24,5 +24,7 @@ mod conversations;
 mod hooks;
 #[path = "triage/races.rs"]
 mod races;
+#[path = "triage/resubmit.rs"]
+mod resubmit;
 #[path = "triage/stores.rs"]
 mod stores;

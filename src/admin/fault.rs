@@ -52,6 +52,10 @@ pub enum Fault {
         /// Until when.
         until: Timestamp,
     },
+    /// Its request is not kept, so it cannot be asked again.
+    RequestNotKept,
+    /// Its request is being asked again at this moment.
+    TicketResubmitting,
     /// It has ended.
     TicketEnded {
         /// How.
@@ -83,6 +87,8 @@ impl Fault {
             Self::PoolNotFound => (StatusCode::NOT_FOUND, "pool_not_found"),
             Self::TicketNotFound => (StatusCode::NOT_FOUND, "ticket_not_found"),
             Self::TicketClaimed { .. } => (StatusCode::CONFLICT, "ticket_claimed"),
+            Self::RequestNotKept => (StatusCode::CONFLICT, "request_not_kept"),
+            Self::TicketResubmitting => (StatusCode::CONFLICT, "ticket_resubmitting"),
             Self::TicketEnded { .. } => (StatusCode::CONFLICT, "ticket_ended"),
             Self::StoreUnavailable => (StatusCode::SERVICE_UNAVAILABLE, "store_unavailable"),
         }
@@ -103,6 +109,10 @@ impl Fault {
             Self::Changed { .. } => "Somebody else changed it meanwhile; look again, and send the version that stands.",
             Self::PoolNotFound => "There is no such pool in the configuration.",
             Self::TicketNotFound => "There is no such ticket, or not any more.",
+            Self::RequestNotKept => "The request of this ticket is not kept; [triage] requests and request_max say which are.",
+            Self::TicketResubmitting => {
+                "The request of this ticket is being asked again; what comes of it will stand on the ticket."
+            }
             Self::StoreUnavailable => {
                 "The store does not answer; see the log. Whether anything changed is not known; the same again does no harm."
             }
@@ -149,6 +159,8 @@ impl From<Trouble> for Fault {
             Trouble::NotFound => Self::TicketNotFound,
             Trouble::Conflict(Conflict::Held { agent, until }) => Self::TicketClaimed { agent, until },
             Trouble::Conflict(Conflict::Ended { standing, agent }) => Self::TicketEnded { standing, agent },
+            Trouble::NoRequest => Self::RequestNotKept,
+            Trouble::BeingResubmitted => Self::TicketResubmitting,
             Trouble::Store(error) => error.into(),
         }
     }

@@ -12,7 +12,7 @@
 //! plans     /admin/plans: what they are, what a change would do, the change
 //! requests  /admin/requests: what is kept of a request, what was not served as asked
 //! levels    /admin/levels: see and pin
-//! triage    /admin/triage: list, read, claim, answer, release, expire
+//! triage    /admin/triage: list, read, claim, answer, release, expire, resubmit
 //! audit     /admin/audit: who changed what
 //! health    /admin/health: how this gateway and its store stand
 //! ```

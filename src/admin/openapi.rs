@@ -90,7 +90,7 @@ fn faults(path: &str, operation: &Operation) -> Vec<(&'static str, &'static str)
     if body {
         faults.extend([
             ("408", "`request_timeout`: the body did not arrive in time"),
-            ("409", "somebody else was faster: `changed_meanwhile`, `ticket_claimed`, `ticket_ended`"),
+            ("409", "somebody else was faster: `changed_meanwhile`, `ticket_claimed`, `ticket_ended`, `ticket_resubmitting`; or `request_not_kept`"),
             ("413", "`request_too_large`: the body is larger than 256 KiB"),
             ("415", "`unsupported_media_type`: the body is not announced as JSON"),
         ]);

@@ -2,18 +2,17 @@
 
 use super::{Fault, Shared, input, name, reply};
 use crate::stack::Gateway;
+use crate::stack::resubmit::resubmit;
 use crate::trail::{Change, Trail};
-use crate::triage::{Query, Standing, Ticket, TicketId, view};
+use crate::triage::{LONGEST_TEXT, Query, Standing, Ticket, TicketId, view};
 use axum::extract::{Request, State};
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-
-/// The longest answer, bytes: it is shown in listings.
-const LONGEST_ANSWER: usize = 16 << 10;
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
@@ -23,6 +22,7 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(answer_ticket))
         .routes(routes!(release_ticket))
         .routes(routes!(expire_ticket))
+        .routes(routes!(resubmit_ticket))
 }
 
 /// Who does it.
@@ -44,6 +44,18 @@ pub struct Said {
     /// What the customer is told, at most 16 KiB.
     #[schema(min_length = 1, max_length = 16384)]
     pub text: String,
+}
+
+/// Who asks again, and whether what a model says then is the ticket's answer.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Again {
+    /// The name of who works at the desk.
+    #[schema(min_length = 1, max_length = 128)]
+    pub agent: String,
+    /// Whether what a model says then is the ticket's answer at once.
+    #[serde(default)]
+    pub answer: bool,
 }
 
 /// A page of tickets.
@@ -111,6 +123,8 @@ pub enum Act<'a> {
     Release,
     /// Ends it without an answer.
     Expire,
+    /// Asks its latest request again; `true`: what a model says then is its answer.
+    Resubmit(bool),
 }
 
 impl Act<'_> {
@@ -120,6 +134,7 @@ impl Act<'_> {
             Self::Answer(_) => "answer",
             Self::Release => "release",
             Self::Expire => "expire",
+            Self::Resubmit(_) => "resubmit",
         }
     }
 }
@@ -127,17 +142,19 @@ impl Act<'_> {
 /// Does something with a ticket; the trail tells who did what, never what a customer was told.
 ///
 /// # Errors
-/// [`Fault::TicketNotFound`], [`Fault::TicketClaimed`], [`Fault::TicketEnded`], [`Fault::InvalidRequest`], [`Fault::StoreUnavailable`].
-pub async fn act(gateway: &Gateway, ticket: &str, agent: &str, act: Act<'_>) -> Result<Ticket, Fault> {
+/// [`Fault::TicketNotFound`], [`Fault::TicketClaimed`], [`Fault::TicketEnded`], [`Fault::RequestNotKept`], [`Fault::TicketResubmitting`],
+/// [`Fault::InvalidRequest`], [`Fault::StoreUnavailable`].
+pub async fn act(gateway: &Arc<Gateway>, ticket: &str, agent: &str, act: Act<'_>) -> Result<Ticket, Fault> {
     let (desk, id, agent) = (&gateway.triage, id(ticket)?, name("agent", agent)?);
     let done = match act {
         Act::Claim => desk.claim(id, agent).await?,
         Act::Answer(text) => {
-            input::text("text", text, LONGEST_ANSWER)?;
+            input::text("text", text, LONGEST_TEXT)?;
             desk.answer(id, agent, text).await?
         }
         Act::Release => desk.release(id, agent).await?,
         Act::Expire => desk.expire(id, agent).await?,
+        Act::Resubmit(answers) => resubmit(gateway, id, agent, answers).await?,
     };
     let after = json!({ "done": act.word(), "status": done.standing(desk.now()).as_str() });
     let name = id.to_string();
@@ -203,7 +220,7 @@ fn cursor(text: &str) -> Option<(u64, TicketId)> {
 async fn read_ticket(State(shared): State<Shared>, input::Name(path): input::Name) -> Result<Response, Fault> {
     let desk = &shared.gateway.triage;
     let found = desk.ticket(id(&path)?).await?;
-    Ok(reply(&view::whole(&found.ticket, found.text.as_ref(), desk.now())))
+    Ok(reply(&view::whole(&found, desk.now())))
 }
 
 /// Takes a ticket for as long as a lease.
@@ -268,4 +285,23 @@ async fn expire_ticket(
     let By { agent } = input::body(request).await?;
     let ticket = act(&shared.gateway, &path, &agent, Act::Expire).await?;
     Ok(changed(&shared.gateway, &ticket))
+}
+
+/// Claims a ticket, asks its latest request again and shows what came of it.
+#[utoipa::path(
+    post, path = "/admin/triage/{id}/resubmit", tag = "triage", operation_id = "resubmit_ticket",
+    params(("id" = String, Path, description = "its id", min_length = 1)),
+    request_body = Again,
+    responses((status = 200, description = "the ticket now", body = TicketShape)),
+)]
+async fn resubmit_ticket(
+    State(shared): State<Shared>,
+    input::Name(path): input::Name,
+    request: Request,
+) -> Result<Response, Fault> {
+    let Again { agent, answer } = input::body(request).await?;
+    let ticket = act(&shared.gateway, &path, &agent, Act::Resubmit(answer)).await?;
+    let desk = &shared.gateway.triage;
+    let found = desk.ticket(ticket.id).await?;
+    Ok(reply(&view::whole(&found, desk.now())))
 }

@@ -81,6 +81,9 @@ pub struct Entry {
     /// The asynchronous request it was a run of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
+    /// The agent of the desk who asked a ticket's request again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resubmitted_by: Option<String>,
 }
 
 impl Entry {
@@ -121,6 +124,7 @@ impl Entry {
             ending,
             repeat,
             job,
+            resubmitted_by,
         } = facts;
         let usage = usage.as_ref();
         Self {
@@ -161,6 +165,7 @@ impl Entry {
             ending: ending.as_str().to_owned(),
             repeat: repeat.map(str::to_owned),
             job: job.as_deref().map(cut),
+            resubmitted_by: resubmitted_by.as_deref().map(cut),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::call::{Call, Rejected, Reply};
 use super::gateway::Gateway;
+use super::resubmit;
 use crate::degrade::Degraded;
 use crate::degrade::chain::{Asked, Cause};
 use crate::reply::{self, Handoff};
@@ -17,7 +18,7 @@ pub fn permitted(call: &Call) -> bool {
         tools: features.tools || !features.server_tools.is_empty(),
         formatted: features.json_schema || features.audio_output,
         choices: request.choices,
-        later: call.who.record.read(|facts| facts.job.is_some()),
+        later: call.who.record.read(|facts| facts.job.is_some() || facts.resubmitted_by.is_some()),
     };
     asked.allows_handoff()
 }
@@ -63,6 +64,7 @@ pub async fn hand_off(
 async fn ticket(call: &Call, cause: &'static str, tried: Vec<Attempt>, gateway: &Gateway) -> TicketRef {
     let (who, desk) = (&call.who, &gateway.triage);
     let text = desk.keeps_text().then(|| triage::transcript(&call.body, desk.most_text()));
+    let again = resubmit::kept(call, desk);
     let new = NewTicket {
         customer: who.customer.id.clone(),
         user: who.customer.user.as_ref().map(|(user, _)| user.clone()),
@@ -77,6 +79,7 @@ async fn ticket(call: &Call, cause: &'static str, tried: Vec<Attempt>, gateway: 
         model: call.target.model.clone(),
         request: who.record.id,
         text,
+        again,
     };
     desk.hand_off(new).await
 }

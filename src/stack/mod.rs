@@ -47,6 +47,7 @@ pub(crate) mod output;
 pub mod pauses;
 mod poll;
 mod repeat;
+pub mod resubmit;
 mod retry;
 pub mod router;
 mod slots;
@@ -55,7 +56,7 @@ pub(crate) mod token_rate;
 
 pub use gateway::Gateway;
 
-use call::{Arrived, Authenticated, Call, Rejected, Reply};
+use call::{Arrived, Call, Rejected, Reply};
 use std::sync::Arc;
 use tower::util::BoxCloneSyncService;
 use tower::{Service, ServiceBuilder};
@@ -79,7 +80,7 @@ pub fn build(gateway: &Arc<Gateway>) -> Stack {
 /// The layers a job runs through: those of any request, by the configuration of the moment, but for the two that know the connection and
 /// the one that took it in.
 #[must_use]
-fn run_stack(gateway: &Arc<Gateway>) -> BoxCloneSyncService<Authenticated, Reply, Box<Rejected>> {
+fn run_stack(gateway: &Arc<Gateway>) -> jobs::RunStack {
     let layers = ServiceBuilder::new()
         .layer(identify::IdentifyLayer(gateway.clone()))
         .layer(customer_rate::CustomerRateLayer(gateway.clone()))

@@ -51,7 +51,10 @@ impl Status {
         let status = self.gateway.triage.status(id, &who.customer.id, &who.app.name);
         let (view, standing) = match timeout(PATIENCE, status).await {
             Ok(Ok(found)) => found,
-            Ok(Err(Trouble::NotFound | Trouble::Conflict(_))) => return Err(Rejection::TicketNotFound),
+            // The last three are about changes; a look changes nothing.
+            Ok(Err(Trouble::NotFound | Trouble::Conflict(_) | Trouble::NoRequest | Trouble::BeingResubmitted)) => {
+                return Err(Rejection::TicketNotFound);
+            }
             Ok(Err(Trouble::Store(error))) => {
                 tracing::warn!(ticket = %id, %error, "the status of a ticket cannot be read");
                 return Err(Rejection::TriageUnavailable);

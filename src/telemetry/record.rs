@@ -127,6 +127,8 @@ pub struct Facts {
     pub repeat: Option<&'static str>,
     /// The asynchronous request this is a run of.
     pub job: Option<Box<str>>,
+    /// The agent of the desk who asked a ticket's request again; the ticket is `ticket`.
+    pub resubmitted_by: Option<Box<str>>,
 }
 
 impl Record {
@@ -210,6 +212,7 @@ impl Drop for Record {
             ending = facts.ending.as_str(),
             repeat = facts.repeat,
             job = facts.job.as_deref(),
+            resubmitted_by = facts.resubmitted_by.as_deref(),
         );
         if let Some((sink, at, keep)) = self.sink.take() {
             sink.ended(Ended { id: self.id, api: self.api, at, keep, took, facts: std::mem::take(facts) });

@@ -23,7 +23,7 @@ use tokio_util::task::TaskTracker;
 
 /// How long a hand-off may look for the open ticket of its conversation.
 pub const LOOK: Duration = Duration::from_millis(50);
-/// Hand-offs whose tickets are not written yet, at most. Each holds no more than `conversation_max` and a few KB.
+/// Hand-offs whose tickets are not written yet, at most. Each holds no more than `conversation_max`, `request_max` and a few KB.
 pub const QUEUE: usize = 1_024;
 /// Hand-offs that are written at once.
 const WRITERS: usize = 8;
@@ -116,6 +116,13 @@ impl Desk {
         self.inner.shelf.settings.conversation_max
     }
 
+    /// Whether a request with a body of so many bytes is kept.
+    #[must_use]
+    pub fn keeps_request(&self, length: usize) -> bool {
+        let settings = &self.inner.shelf.settings;
+        settings.requests && length <= settings.request_max
+    }
+
     /// Hands a request to a person. Never fails: the ticket is written behind the reply, and what goes wrong there is logged and counted.
     ///
     /// Waits at most [`LOOK`], and only for a request of a conversation, which may have an open ticket already: then that one's id is
@@ -123,6 +130,9 @@ impl Desk {
     pub async fn hand_off(&self, mut new: NewTicket) -> TicketRef {
         if !self.keeps_text() {
             new.text = None;
+        }
+        if !self.inner.shelf.settings.requests {
+            new.again = None;
         }
         let conversation = conversation_key(&new);
         let known = match &conversation {

@@ -8,6 +8,8 @@
 //!                         +---- release, or the lease ends
 //! ```
 //!
+//! While it waits, an agent may ask its request again ([`Resubmission`]): as a request of its own, metered like any other.
+//!
 //! [`Desk`] is what others use. A hand-off never fails and never waits for the store to write: the reply goes out with an id made here,
 //! and the ticket is written behind it, through a bounded queue that SIGTERM drains. What the store holds is written by compare-and-set
 //! only, so any number of gateways and agents may work on it at once.
@@ -21,6 +23,7 @@
 //! `open` is exact with one gateway; each of several may exceed it by what the others opened since it last counted
 //! ([`COUNT_EVERY`]).
 
+mod again;
 mod counting;
 mod desk;
 mod id;
@@ -31,6 +34,7 @@ pub mod view;
 mod work;
 mod writing;
 
+pub use again::{Kept, LONGEST_TEXT, Resubmission};
 pub use counting::COUNT_EVERY;
 pub use desk::{Desk, LOOK, QUEUE};
 pub use id::{NoTicketId, TicketId};
@@ -40,6 +44,7 @@ pub use transcript::transcript;
 pub use work::{Found, Listing, Query, Trouble};
 
 use crate::domain::{CustomerId, NanoUsd, Priority, RequestId, UserId};
+use bytes::Bytes;
 use http::{HeaderMap, HeaderName};
 use std::sync::Arc;
 
@@ -89,6 +94,8 @@ pub struct NewTicket {
     pub request: RequestId,
     /// The conversation as text (`transcript`); forgotten unless [`Desk::keeps_text`].
     pub text: Option<String>,
+    /// The request as it came, [`Kept::encode`]d, to be asked again; forgotten unless [`Desk::keeps_request`].
+    pub again: Option<Bytes>,
 }
 
 /// What a hand-off gives the client.

@@ -246,6 +246,17 @@ impl Shelf {
         found.as_ref().map(decode).transpose()
     }
 
+    /// Keeps the latest request of a ticket, in place of what was kept before.
+    pub(super) async fn keep_request(&self, id: TicketId, request: Bytes) -> Result<(), StoreError> {
+        self.aside(format!("r/{id}"), request, self.settings.keep).await
+    }
+
+    /// The latest request of a ticket that was kept.
+    pub(super) async fn request(&self, id: TicketId) -> Result<Option<Bytes>, StoreError> {
+        let found = self.documents.get(Collection::OpenTickets, &format!("r/{id}"), None).await?;
+        Ok(found.map(|document| document.value))
+    }
+
     async fn aside(&self, id: String, value: Bytes, keep: Duration) -> Result<(), StoreError> {
         let write = Write {
             collection: Collection::OpenTickets,

@@ -1,5 +1,6 @@
 //! A ticket and what may happen to it: pure, the time passed in.
 
+use super::again::Resubmission;
 use super::{NewTicket, TicketId};
 use crate::config::policy;
 use crate::domain::{Priority, Timestamp};
@@ -57,6 +58,9 @@ pub struct Ticket {
     /// Who changed what, the latest.
     #[serde(default)]
     pub history: Vec<Entry>,
+    /// What came of asking its request again, the latest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resubmitted: Vec<Resubmission>,
 }
 
 /// Where a ticket stands, as the store holds it.
@@ -188,7 +192,7 @@ pub enum Done {
 type Outcome = Result<Done, Conflict>;
 
 /// Cuts a foreign word to what is kept of it.
-fn word(text: &str) -> Box<str> {
+pub(super) fn word(text: &str) -> Box<str> {
     text.chars().take(WORD).collect::<String>().into()
 }
 
@@ -228,6 +232,7 @@ impl Ticket {
             more: 0,
             without_ticket: 0,
             history: Vec::new(),
+            resubmitted: Vec::new(),
         };
         ticket.note(now, None, "opened");
         ticket
@@ -338,7 +343,7 @@ impl Ticket {
         self.requests.push(asked);
     }
 
-    fn note(&mut self, at: Timestamp, who: Option<&str>, what: &str) {
+    pub(super) fn note(&mut self, at: Timestamp, who: Option<&str>, what: &str) {
         if self.history.len() >= REMEMBERED {
             self.history.remove(0);
         }

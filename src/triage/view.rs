@@ -1,7 +1,7 @@
 //! How a ticket is shown: to the app that asked, to those who work at the desk, to a webhook. JSON, so that what customers wrote stays
 //! data whoever shows it.
 
-use super::{Asked, Standing, State, Text, Ticket, TicketId};
+use super::{Asked, Found, Resubmission, Standing, State, Ticket, TicketId};
 use crate::domain::{NanoUsd, Timestamp};
 use crate::reply::rfc3339;
 use serde_json::{Map, Value, json};
@@ -78,7 +78,8 @@ pub fn for_desk(ticket: &Ticket, now: Timestamp) -> Map<String, Value> {
 
 /// For the desk, one ticket whole.
 #[must_use]
-pub fn whole(ticket: &Ticket, text: Option<&Text>, now: Timestamp) -> Value {
+pub fn whole(found: &Found, now: Timestamp) -> Value {
+    let Found { ticket, text, resubmittable } = found;
     let mut view = for_desk(ticket, now);
     let asked = |asked: &Asked| {
         let Asked { request, at, cause, model, attempts, cost } = asked;
@@ -89,7 +90,26 @@ pub fn whole(ticket: &Ticket, text: Option<&Text>, now: Timestamp) -> Value {
     view.insert("asked".to_owned(), ticket.requests.iter().map(asked).collect());
     view.insert("history".to_owned(), history.collect());
     view.insert("text".to_owned(), json!(text));
+    view.insert("resubmittable".to_owned(), json!(resubmittable));
+    view.insert("resubmitted".to_owned(), ticket.resubmitted.iter().map(resubmission).collect());
     Value::Object(view)
+}
+
+fn resubmission(done: &Resubmission) -> Value {
+    let Resubmission { by, at, ended, request, status, code, model, degraded, cost, text, truncated } = done;
+    json!({
+        "agent": by,
+        "at": rfc3339(*at),
+        "ended_at": rfc3339(*ended),
+        "request_id": request,
+        "status": status,
+        "code": code,
+        "model": model,
+        "degraded": degraded,
+        "cost_usd": usd(*cost),
+        "text": text,
+        "truncated": truncated,
+    })
 }
 
 /// For a webhook: `triage.opened`, `triage.answered`. Never the conversation.

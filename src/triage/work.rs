@@ -21,6 +21,12 @@ pub enum Trouble {
     /// There is no such ticket (any more), or it is somebody else's.
     #[error("there is no such ticket")]
     NotFound,
+    /// Its request is not kept.
+    #[error("the ticket's request is not kept")]
+    NoRequest,
+    /// Its request is being asked again.
+    #[error("the ticket's request is being asked again")]
+    BeingResubmitted,
     /// It is not in a state for that.
     #[error("the ticket is not in a state for that")]
     Conflict(Conflict),
@@ -46,6 +52,8 @@ pub struct Found {
     pub ticket: Ticket,
     /// Its conversation, where that is kept.
     pub text: Option<Text>,
+    /// Whether its latest request is kept, so that it can be asked again.
+    pub resubmittable: bool,
 }
 
 /// Which tickets are listed.
@@ -87,7 +95,8 @@ impl Desk {
         self.inner.appears(id).await;
         let ticket = self.inner.shelf.find(id).await?.ok_or(Trouble::NotFound)?;
         let text = self.inner.shelf.text(ticket.id).await?;
-        Ok(Found { ticket, text })
+        let resubmittable = self.inner.shelf.request(ticket.id).await?.is_some();
+        Ok(Found { ticket, text, resubmittable })
     }
 
     /// Tickets in the order in which they are served.
@@ -167,7 +176,7 @@ impl Desk {
         self.act(id, agent, |ticket, now| ticket.expire(agent, now)).await
     }
 
-    async fn act<F>(&self, id: TicketId, agent: &str, change: F) -> Result<Ticket, Trouble>
+    pub(super) async fn act<F>(&self, id: TicketId, agent: &str, change: F) -> Result<Ticket, Trouble>
     where
         F: FnMut(&mut Ticket, Timestamp) -> Result<Done, Conflict>,
     {

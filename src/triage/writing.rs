@@ -95,7 +95,7 @@ impl Inner {
                         if entry.id != id {
                             self.shelf.lead(id, entry.id).await?;
                         }
-                        self.keep_text(entry.id, new).await?;
+                        self.keep_said(entry.id, new).await?;
                         return Ok(Written::Appended(Box::new(ticket)));
                     }
                 }
@@ -144,8 +144,8 @@ impl Inner {
     /// Writes the ticket that was promised.
     async fn open(&self, id: TicketId, new: &NewTicket, now: Timestamp) -> Result<Ticket, StoreError> {
         let ticket = Ticket::open(id, new, &self.shelf.settings, now);
-        // The text first: whoever sees the ticket finds it.
-        self.keep_text(id, new).await?;
+        // What was said first: whoever sees the ticket finds it.
+        self.keep_said(id, new).await?;
         self.shelf.create(&ticket).await?;
         self.count.lock().wrote();
         Ok(ticket)
@@ -159,9 +159,12 @@ impl Inner {
         }
     }
 
-    async fn keep_text(&self, id: TicketId, new: &NewTicket) -> Result<(), StoreError> {
-        match &new.text {
-            Some(text) => self.shelf.keep_text(id, &Text::end_of(text, self.shelf.settings.conversation_max)).await,
+    async fn keep_said(&self, id: TicketId, new: &NewTicket) -> Result<(), StoreError> {
+        if let Some(text) = &new.text {
+            self.shelf.keep_text(id, &Text::end_of(text, self.shelf.settings.conversation_max)).await?;
+        }
+        match &new.again {
+            Some(request) => self.shelf.keep_request(id, request.clone()).await,
             None => Ok(()),
         }
     }

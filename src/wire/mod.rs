@@ -11,6 +11,7 @@ pub mod retry_after;
 pub mod shorten;
 pub mod sse;
 pub mod usage;
+pub mod whole;
 
 pub use api::{Api, Dialect};
 pub use usage::Usage;

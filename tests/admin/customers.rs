@@ -1,17 +1,20 @@
 //! Customers: why one was refused in one call, on both stores; who there is, page by page.
 
-use crate::bed::Bed;
+use crate::bed::{Bed, config_and};
 use crate::mortal_redis::MortalRedis;
-use crate::rig::{Desk, chat, embedded, ids, limit, pair, written};
+use crate::rig::{ADMIN, Desk, chat, embedded, ids, limit, on_redis, pair, provider, written};
 use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::time::Instant;
 use tollgate::demo::ProviderOptions;
+use tollgate::demo::provider::Gate;
 
 const MORE: &str = "
 [customers.poor]
 spend = { day = 0.0 }
 [customers.narrow]
 plan = 'case'
-rpm = { rate = '2/m', burst = 2 }
+messages = { rate = '2/m', burst = 2 }
 ";
 
 /// What one call tells of customers that were refused for different reasons; `asked` is the gateway that is asked.
@@ -43,8 +46,8 @@ async fn one_call_tells_why(served: &Bed, asked: &Bed) {
     assert_eq!((&record["customer"], &record["time"]), (&json!("poor"), &refusal["time"]), "its record is found by the id");
 
     let narrow = desk.get("/admin/customers/narrow").await;
-    assert_eq!((&narrow["plan"]["name"], &narrow["refusing"]), (&json!("case"), &json!(["rpm"])));
-    let rpm = limit(&narrow, "rpm");
+    assert_eq!((&narrow["plan"]["name"], &narrow["refusing"]), (&json!("case"), &json!(["messages"])));
+    let rpm = limit(&narrow, "messages");
     assert_eq!((&rpm["room"], &rpm["max"], &rpm["used"], &rpm["remaining"]), (&json!("full"), &json!(2), &json!(2), &json!(0)));
     assert!(rpm["retry_in_ms"].as_u64().is_some_and(|ms| ms > 0 && ms <= 30_000), "one in 30 s: {rpm}");
     let spent = served.provider_cost().get() - asked_spent(&desk, "plain").await;
@@ -87,12 +90,18 @@ async fn one_call_tells_why_a_customer_is_refused_on_the_embedded_store() {
 }
 
 /// What is held for a request while the provider is still at it.
-async fn a_request_in_flight_is_shown(bed: &Bed, elsewhere: Option<&Bed>) {
-    let reply = bed.chat("t", "m-big", r#","stream":true"#).send().await.expect("an answer");
-    let id = reply.headers()["x-tollgate-request-id"].to_str().expect("text").to_owned();
-    let view = Desk(bed).get("/admin/customers/t").await;
+async fn a_request_in_flight_is_shown(bed: &Bed, gate: &Gate, elsewhere: Option<&Bed>) {
+    let asked = tokio::spawn(bed.chat("t", "m-big", "").send());
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let view = loop {
+        let view = Desk(bed).get("/admin/customers/t").await;
+        if view["holds"] != json!([]) {
+            break view;
+        }
+        assert!(Instant::now() < deadline, "nothing is in flight: {view}");
+    };
     let [hold] = &view["holds"].as_array().expect("a list")[..] else { panic!("one is in flight: {view}") };
-    assert_eq!((&hold["request_id"], &hold["model"], &hold["here"]), (&json!(id), &json!("m-big"), &json!(true)));
+    assert_eq!((&hold["model"], &hold["here"]), (&json!("m-big"), &json!(true)));
     let held = hold["nano_usd"].as_u64().expect("a number");
     assert!(held > 0 && hold["since"].is_string(), "{hold}");
     assert_eq!((limit(&view, "spend_day")["held"].as_u64(), &view["in_flight"]["here"]), (Some(held), &json!(1)));
@@ -103,6 +112,9 @@ async fn a_request_in_flight_is_shown(bed: &Bed, elsewhere: Option<&Bed>) {
         assert_eq!((&there["here"], &there["model"], &seen["in_flight"]["here"]), (&json!(false), &Value::Null, &json!(0)));
         assert!(there["deadline"].is_string(), "{there}");
     }
+    gate.open();
+    let reply = asked.await.expect("it ends").expect("an answer");
+    assert_eq!(reply.headers()["x-tollgate-request-id"].to_str().ok(), hold["request_id"].as_str(), "it was this one");
     drop(reply.bytes().await.expect("whole"));
     bed.quiet().await;
     let view = Desk(bed).get("/admin/customers/t").await;
@@ -113,10 +125,14 @@ async fn a_request_in_flight_is_shown(bed: &Bed, elsewhere: Option<&Bed>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_requests_in_flight_hold_is_shown_also_on_another_gateway() {
     let server = MortalRedis::awake();
-    let (a, b) = pair(&server, "").await;
-    a_request_in_flight_is_shown(&a, Some(&b)).await;
-    let bed = Bed::plus(crate::rig::ADMIN).await;
-    a_request_in_flight_is_shown(&bed, None).await;
+    let gate = Gate::new();
+    let provider = provider(ProviderOptions { gate: Some(gate.clone()), ..ProviderOptions::default() }).await;
+    let (a, b) = (on_redis(&server, &provider, "").await, on_redis(&server, &provider, "").await);
+    a_request_in_flight_is_shown(&a, &gate, Some(&b)).await;
+    let gate = Gate::new();
+    let options = ProviderOptions { gate: Some(gate.clone()), ..ProviderOptions::default() };
+    let bed = Bed::with(&config_and(ADMIN), options).await;
+    a_request_in_flight_is_shown(&bed, &gate, None).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -157,11 +173,8 @@ async fn customers_are_listed_by_id_whatever_is_known_of_them() {
 
 #[tokio::test]
 async fn what_was_handed_off_degraded_or_failed_is_remembered_with_the_customer() {
-    let more = format!(
-        "{}[plans.helped]\nspend = {{ day = 0.0 }}\non_spend = ['handoff']\n[customers.h]\nplan = 'helped'\n",
-        crate::rig::ADMIN
-    );
-    let bed = Bed::with(&crate::bed::config_and(&more), ProviderOptions::default()).await;
+    let more = "[plans.helped]\nspend = { day = 0.000001 }\non_spend = ['handoff']\n[customers.h]\nplan = 'helped'\n";
+    let bed = Bed::with(&config_and(&format!("{ADMIN}{more}")), ProviderOptions::default()).await;
     assert_eq!(chat(&bed, "h").await, 200, "a person takes over");
     for _ in 0..40 {
         assert_eq!(bed.chat("u", "no-such-model", "").send().await.expect("an answer").status(), 400);

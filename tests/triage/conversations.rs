@@ -28,7 +28,7 @@ async fn a_hand_off_is_one_ticket_that_lists_its_attempts() {
         "id": id, "status": "open", "claimed_by": null, "customer": "t", "user": "u1", "app": "passthrough", "plan": "case",
         "queue": "billing", "priority": "internal", "conversation": "conv-1", "opened_at": "2027-01-15T08:00:00Z",
         "expires_at": "2027-01-22T08:00:00Z", "cause": "overloaded", "model": "m-big", "requests": 1, "without_ticket": 0,
-        "cost_usd": "0.001234567", "text": null,
+        "cost_usd": "0.001234567", "text": null, "resubmittable": false, "resubmitted": [],
         "asked": [{
             "request_id": "tg_00000000000000000000000000000abc", "at": "2027-01-15T08:00:00Z", "cause": "overloaded", "model": "m-big",
             "attempts": [

@@ -222,6 +222,7 @@ pub fn new(customer: &str) -> NewTicket {
         model: "m-big".into(),
         request: RequestId::new(fastrand::u128(..)),
         text: None,
+        again: None,
     }
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 const ADMIN: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 8081);
 /// Shorter tokens and secrets can be guessed.
 const SHORTEST: usize = 20;
-/// The most of a conversation that a store should hold, bytes.
+/// The most of a conversation, or of a request, that a store should hold, bytes.
 const LONGEST_CONVERSATION: usize = 1 << 20;
 /// A customer's open tickets are one small document.
 const MOST_PER_CUSTOMER: u64 = 100;
@@ -43,13 +43,31 @@ pub fn warn_unread<'a>(c: &mut Compiler<'_>, file: &File, plans: impl Iterator<I
     }
 }
 
-/// `[triage]`
-pub fn triage(c: &mut Compiler<'_>, file: &File) -> Triage {
+/// `[triage]`; `by_key` tells whether applications show gateway keys.
+pub fn triage(c: &mut Compiler<'_>, file: &File, by_key: bool) -> Triage {
     let default = Triage::default();
     let Some(written) = &file.triage else { return default };
-    let file::Triage { place: _, keep, lease, conversation, conversation_max, open_per_customer, open, webhook } = written;
+    let file::Triage {
+        place: _,
+        keep,
+        lease,
+        conversation,
+        conversation_max,
+        requests,
+        request_max,
+        open_per_customer,
+        open,
+        webhook,
+    } = written;
     if let Some(at) = conversation_max.as_ref().filter(|at| at.value.0 > LONGEST_CONVERSATION) {
         c.findings.problem(&at.place, "is more than 1MiB", "every ticket may be as long; 16KiB is usual");
+    }
+    if let Some(at) = request_max.as_ref().filter(|at| at.value.0 > LONGEST_CONVERSATION) {
+        c.findings.problem(&at.place, "is more than 1MiB", "every ticket may keep as much; 64KiB is usual");
+    }
+    if let Some(at) = requests.as_ref().filter(|at| at.value && !by_key) {
+        let reason = "is for auth.mode = \"keys\": a caller's own key is never stored, and nothing can be asked again without it";
+        c.findings.problem(&at.place, reason, "leave it out, or give the applications gateway keys");
     }
     for (at, most) in [(open_per_customer, MOST_PER_CUSTOMER), (open, MOST_OPEN)] {
         if let Some(at) = at.as_ref().filter(|at| at.value > most) {
@@ -61,6 +79,8 @@ pub fn triage(c: &mut Compiler<'_>, file: &File) -> Triage {
         lease: lease.map_or(default.lease, |lease| lease.0),
         conversation: conversation.unwrap_or(default.conversation),
         conversation_max: conversation_max.as_ref().map_or(default.conversation_max, |size| size.value.0),
+        requests: requests.as_ref().map_or(default.requests, |at| at.value),
+        request_max: request_max.as_ref().map_or(default.request_max, |size| size.value.0),
         open_per_customer: count(c, open_per_customer.as_ref(), default.open_per_customer as u64, 1),
         open: count(c, open.as_ref(), default.open as u64, 1),
         webhook: webhook.as_ref().and_then(|webhook| self::webhook(c, webhook)),

@@ -137,7 +137,7 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
     let concurrency = server::concurrency(c, file);
     let repeats = repeats::repeats(c, file, mode);
     let admin = desk::admin(c, file, server.listen);
-    let triage = desk::triage(c, file);
+    let triage = desk::triage(c, file, mode == AuthMode::Keys);
     desk::warn_unread(c, file, plans.ready.values(), admin.is_some() || triage.webhook.is_some());
     let identity = identity?;
     let customers = plans.customers(file, &identity.default_plan, identity.allow_emails, &mut c.findings);

@@ -18,6 +18,10 @@ table! {
         conversation: bool,
         /// The most bytes of it.
         conversation_max: At<Size>,
+        /// Whether the request itself is kept, so that it can be asked again.
+        requests: At<bool>,
+        /// The most bytes of its body.
+        request_max: At<Size>,
         /// Open tickets of one customer.
         open_per_customer: At<u64>,
         /// Open tickets of all.

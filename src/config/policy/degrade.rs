@@ -103,6 +103,10 @@ pub struct Triage {
     pub conversation: bool,
     /// The most bytes of it that are kept.
     pub conversation_max: usize,
+    /// Whether the latest request is kept with the ticket as it came, so that an operator can ask it again.
+    pub requests: bool,
+    /// The most bytes its body may have.
+    pub request_max: usize,
     /// Open tickets of one customer.
     pub open_per_customer: usize,
     /// Open tickets of all.
@@ -118,6 +122,8 @@ impl Default for Triage {
             lease: Duration::from_secs(15 * 60),
             conversation: false,
             conversation_max: 16 << 10,
+            requests: false,
+            request_max: 64 << 10,
             open_per_customer: 5,
             open: 10_000,
             webhook: None,

@@ -12,7 +12,7 @@ fn what_is_left_out_is_shipped_and_what_is_written_counts() {
     assert_eq!(policy("").admin, None);
     assert_eq!(policy("[admin]").admin, Some(Admin { listen: ([127, 0, 0, 1], 8081).into(), token: None }));
     let text = "[triage]\nkeep = \"30d\"\nlease = \"5m\"\nconversation = true\nconversation_max = \"64KiB\"\nopen_per_customer = 2\n\
-                open = 9\nwebhook = { url = \"https://x.example/a?b\", secret = { env = \"HOOK\" }, timeout = \"3s\", attempts = 7 }\n\
+                requests = false\nrequest_max = \"8KiB\"\nopen = 9\nwebhook = { url = \"https://x.example/a?b\", secret = { env = \"HOOK\" }, timeout = \"3s\", attempts = 7 }\n\
                 [admin]\nlisten = \"0.0.0.0:9\"\ntoken = { env = \"TOKEN\" }\n";
     let (policy, _) = sound(text, &[("HOOK", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"), ("TOKEN", TOKEN)]);
     let right = Triage {
@@ -20,6 +20,8 @@ fn what_is_left_out_is_shipped_and_what_is_written_counts() {
         lease: Duration::from_secs(300),
         conversation: true,
         conversation_max: 64 << 10,
+        requests: false,
+        request_max: 8 << 10,
         open_per_customer: 2,
         open: 9,
         webhook: Some(Webhook {
@@ -55,6 +57,8 @@ fn what_cannot_be_used_is_refused_without_showing_secrets() {
         ("[triage]\nopen = 0", "f:2: triage.open: 0 is out of range"),
         ("[triage]\nopen_per_customer = 101", "f:2: triage.open_per_customer: 101 is out of range"),
         ("[triage]\nconversation_max = \"2MiB\"", "f:2: triage.conversation_max: is more than 1MiB"),
+        ("[triage]\nrequest_max = \"2MiB\"", "f:2: triage.request_max: is more than 1MiB"),
+        ("[triage]\nrequests = true", "f:2: triage.requests: is for auth.mode = \"keys\""),
         ("[triage]\nwebhook = { attempts = 0, url = \"https://x\" }", "f:2: triage.webhook.attempts: 0 is out of range"),
         ("[triage]\nwebhook = {}", "f:2: triage.webhook: `url` is missing"),
         ("[triage]\nwebhook = { url = \"ftp://x\" }", "f:2: triage.webhook.url: is not an http(s) URL"),

@@ -2,11 +2,12 @@
 
 use super::runner::Worker;
 use crate::config::policy::Auth;
-use crate::repeats::job::{Job, Request};
+use crate::repeats::job::Request;
 use crate::repeats::jobs::Found;
 use crate::repeats::kept::{Kept, What};
 use crate::repeats::outcome::{Run, is_final};
 use crate::reply::{Rejection, Unauthenticated, UpstreamFault, outlives};
+use crate::stack::Gateway;
 use crate::stack::call::{Arrived, Authenticated, Credential, Rejected, Reply};
 use crate::stack::observe::answer;
 use crate::telemetry::{Ending, Record};
@@ -21,6 +22,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use tower::ServiceExt;
+use tower::util::BoxCloneSyncService;
 
 /// How a run ended.
 #[derive(Debug)]
@@ -51,26 +53,44 @@ pub async fn attempt(worker: &Worker, found: &Found) -> Attempted {
         }
     };
     let record = record(worker, found, request.api);
-    match authenticated(worker, &found.job, request, record.clone()) {
+    let sender = Sender { app: &found.job.app, key: found.job.key_hash() };
+    ask(&worker.gateway, &worker.stack, &sender, request, record).await
+}
+
+/// Who sent a request that was stored.
+#[derive(Clone, Copy, Debug)]
+pub struct Sender<'a> {
+    /// The application, by its name.
+    pub app: &'a str,
+    /// The hash of the gateway key it showed.
+    pub key: Option<[u8; 32]>,
+}
+
+/// The layers from `identify` down.
+pub type RunStack = BoxCloneSyncService<Authenticated, Reply, Box<Rejected>>;
+
+/// Sends a stored request through the layers, and reads what comes of it to its end.
+pub async fn ask(gateway: &Gateway, stack: &RunStack, sender: &Sender<'_>, request: Request, record: Arc<Record>) -> Attempted {
+    match authenticated(gateway, sender, request, record.clone()) {
         Ok(request) => {
-            let answered = AssertUnwindSafe(worker.stack.clone().oneshot(request)).catch_unwind().await;
+            let answered = AssertUnwindSafe(stack.clone().oneshot(request)).catch_unwind().await;
             match answered {
-                Ok(Ok(reply)) => replied(worker, &record, reply).await,
-                Ok(Err(rejected)) => rejection(worker, &record, rejected).await,
+                Ok(Ok(reply)) => replied(gateway, &record, reply).await,
+                Ok(Err(rejected)) => rejection(gateway, &record, rejected).await,
                 Err(_) => {
-                    tracing::error!(request_id = %record.id, job = found.id, "a job panicked");
-                    rejection(worker, &record, Rejection::Internal.into()).await
+                    tracing::error!(request_id = %record.id, "a stored request panicked");
+                    rejection(gateway, &record, Rejection::Internal.into()).await
                 }
             }
         }
-        Err(rejected) => rejection(worker, &record, rejected.into()).await,
+        Err(rejected) => rejection(gateway, &record, rejected.into()).await,
     }
 }
 
 /// What a job comes to that did not run.
 pub async fn refused(worker: &Worker, found: &Found, why: Rejection) -> Attempted {
     let record = record(worker, found, found.job.api().unwrap_or(Api::Chat));
-    rejection(worker, &record, why.into()).await
+    rejection(&worker.gateway, &record, why.into()).await
 }
 
 fn record(worker: &Worker, found: &Found, api: Api) -> Arc<Record> {
@@ -80,10 +100,15 @@ fn record(worker: &Worker, found: &Found, api: Api) -> Arc<Record> {
 }
 
 /// The request as its application would send it now; refused when its key was taken away.
-fn authenticated(worker: &Worker, job: &Job, request: Request, record: Arc<Record>) -> Result<Authenticated, Rejection> {
-    let policy = worker.gateway.policy.load_full();
-    let app = match (&policy.auth, job.key_hash()) {
-        (Auth::Keys { apps }, Some(hash)) => apps.get(&hash).filter(|app| *app.name == *job.app).cloned(),
+fn authenticated(
+    gateway: &Gateway,
+    sender: &Sender<'_>,
+    request: Request,
+    record: Arc<Record>,
+) -> Result<Authenticated, Rejection> {
+    let policy = gateway.policy.load_full();
+    let app = match (&policy.auth, sender.key) {
+        (Auth::Keys { apps }, Some(hash)) => apps.get(&hash).filter(|app| *app.name == *sender.app).cloned(),
         _ => None,
     };
     let app = app.ok_or(Rejection::Unauthenticated(Unauthenticated::Unknown))?;
@@ -96,28 +121,28 @@ fn authenticated(worker: &Worker, job: &Job, request: Request, record: Arc<Recor
         body: Body::from(request.body),
         // Only tells callers apart who have no key.
         peer: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-        at: worker.gateway.clock.now(),
+        at: gateway.clock.now(),
         policy,
         record,
     };
     Ok(Authenticated { arrived, app, credential: Credential::Configured })
 }
 
-async fn replied(worker: &Worker, record: &Record, reply: Reply) -> Attempted {
+async fn replied(gateway: &Gateway, record: &Record, reply: Reply) -> Attempted {
     let (head, body) = reply.into_parts();
     record.note(|facts| facts.status = head.status.as_u16());
-    let max = worker.gateway.policy.load().repeats.max_reply;
+    let max = gateway.policy.load().repeats.max_reply;
     let body = match collect(body, max).await {
         Collected::Whole(body) => body,
         Collected::TooLong => {
             let what = What::TooLong(max as u64);
             return Attempted { run: Run::Final, what, reason: Some("reply_not_kept".to_owned()) };
         }
-        Collected::Broken => return broken(worker, record).await,
+        Collected::Broken => return broken(gateway, record).await,
     };
     let (cause, complete) = record.read(|facts| (facts.cause, facts.ending == Ending::Complete));
     if head.status.is_success() && (cause == Some("upstream_failed") || !complete) {
-        return broken(worker, record).await;
+        return broken(gateway, record).await;
     }
     let run = match head.status {
         status if is_final(status, &head.headers) => Run::Final,
@@ -134,11 +159,11 @@ async fn replied(worker: &Worker, record: &Record, reply: Reply) -> Attempted {
 }
 
 /// A reply that broke off is not given to anybody.
-async fn broken(worker: &Worker, record: &Record) -> Attempted {
-    rejection(worker, record, Rejection::Upstream(UpstreamFault::Broken).into()).await
+async fn broken(gateway: &Gateway, record: &Record) -> Attempted {
+    rejection(gateway, record, Rejection::Upstream(UpstreamFault::Broken).into()).await
 }
 
-async fn rejection(worker: &Worker, record: &Record, rejected: Box<Rejected>) -> Attempted {
+async fn rejection(gateway: &Gateway, record: &Record, rejected: Box<Rejected>) -> Attempted {
     let why = &rejected.rejection;
     let run = match why.returns_in() {
         Some(micros) => Run::NoRoom(Some(micros)),
@@ -147,7 +172,7 @@ async fn rejection(worker: &Worker, record: &Record, rejected: Box<Rejected>) ->
     };
     let (head, body) = answer(record, &rejected).into_parts();
     record.note(|facts| facts.status = head.status.as_u16());
-    let Collected::Whole(body) = collect(body, worker.gateway.policy.load().repeats.max_reply).await else {
+    let Collected::Whole(body) = collect(body, gateway.policy.load().repeats.max_reply).await else {
         unreachable!("our own answers are in memory and short");
     };
     let headers = head.headers.iter().filter(|(name, _)| outlives(name)).map(|(n, v)| (n.clone(), v.clone())).collect();

@@ -9,9 +9,10 @@ mod run;
 mod runner;
 mod take_in;
 
+pub use attempt::{Attempted, RunStack, Sender, ask};
 pub use desk::Desk;
 pub use runner::Runner;
-pub use take_in::{asked_for, take_in};
+pub use take_in::{asked_for, stored_headers, take_in};
 
 use crate::repeats::job::Job;
 use crate::reply::job::JobView;

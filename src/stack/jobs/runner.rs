@@ -4,10 +4,10 @@
 //! again when the marker's lease is over.
 
 use super::Running;
+use super::attempt::RunStack;
 use super::run::run;
 use crate::config::policy::Auth;
 use crate::repeats::jobs::{Found, Jobs};
-use crate::stack::call::{Authenticated, Rejected, Reply};
 use crate::stack::{Gateway, run_stack};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,6 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tower::util::BoxCloneSyncService;
 
 /// How often a gateway looks for jobs that it was not told of: those of other gateways, and those that waited.
 const LOOK: Duration = Duration::from_secs(1);
@@ -35,7 +34,7 @@ pub struct Worker {
     /// The gateway.
     pub gateway: Arc<Gateway>,
     /// The layers from `identify` down.
-    pub stack: BoxCloneSyncService<Authenticated, Reply, Box<Rejected>>,
+    pub stack: RunStack,
     /// The jobs.
     pub jobs: Jobs,
     /// Runs end here and now.

@@ -83,8 +83,8 @@ pub(super) fn lifetime(wait: Duration, keep: Duration) -> Duration {
     wait.saturating_add(keep)
 }
 
-/// The headers the job will run with: what would go up, what is ours, nothing secret.
-fn kept_headers(who: &Who, id: &str) -> HeaderMap {
+/// The headers that may be stored of a request that runs later: what would go up, what is ours, nothing secret.
+pub fn stored_headers(who: &Who) -> HeaderMap {
     let sent = &who.head.headers;
     let mut kept: HeaderMap = upward(sent).into_iter().filter_map(|(name, value)| Some((name?, value))).collect();
     for name in OURS.into_iter().chain([IDEMPOTENCY_KEY]) {
@@ -98,6 +98,12 @@ fn kept_headers(who: &Who, id: &str) -> HeaderMap {
     for name in secret {
         kept.remove(name);
     }
+    kept
+}
+
+/// The headers the job will run with.
+fn kept_headers(who: &Who, id: &str) -> HeaderMap {
+    let mut kept = stored_headers(who);
     // Nobody waits for it on the line.
     kept.entry(PRIORITY).or_insert(HeaderValue::from_static(Priority::Background.as_str()));
     // Should a run be repeated because its gateway died, a provider that knows such keys need not answer twice.

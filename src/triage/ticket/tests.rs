@@ -29,6 +29,7 @@ fn new() -> NewTicket {
         model: "m-big".into(),
         request: RequestId::new(1),
         text: None,
+        again: None,
     }
 }
 
