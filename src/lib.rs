@@ -5,6 +5,7 @@
 //! ```text
 //! cli        the commands: serve, demo, check, lab, audit, request, key, health
 //! server     the listener: connections in, a graceful end
+//! console    pages for operators, in a browser: overview, desk
 //! admin      the listener for operators: who may, and the desk
 //! stack      the thirteen layers a request passes, in order; routes
 //! lab        what would happen: the limiter under a virtual clock, scenarios, replays
@@ -36,6 +37,7 @@
 pub mod admin;
 pub mod cli;
 pub mod config;
+pub mod console;
 pub mod degrade;
 pub mod demo;
 pub mod directory;

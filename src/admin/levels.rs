@@ -4,7 +4,7 @@ use super::{Fault, Shared, input, name, reply};
 use crate::domain::Timestamp;
 use crate::reply::rfc3339;
 use crate::stack::Gateway;
-use crate::stack::levels::{Pinned, pool_of};
+use crate::stack::levels::{Pinned, PoolView};
 use crate::trail::{Change, Trail};
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -127,15 +127,10 @@ fn exists(gateway: &Gateway, pool: &str) -> Result<(), Fault> {
 }
 
 fn one(gateway: &Gateway, pool: &str) -> PoolLevel {
-    let levels = &gateway.levels;
-    let accounts: Vec<_> = levels.all().into_iter().filter(|(owner, _, _)| pool_of(owner) == pool).collect();
-    let gauge = accounts.iter().map(|(_, standing, _)| standing.state.level).max().unwrap_or(0);
-    let used = accounts.iter().map(|(_, standing, _)| standing.used).max().unwrap_or(0);
-    let now = gateway.clock.now();
-    let pinned = levels.pinned().remove(pool).filter(|pinned| now < Timestamp(pinned.until));
+    let PoolView { level, gauge, used, pinned } = gateway.levels.of_pool(pool);
     PoolLevel {
         pool: pool.to_owned(),
-        level: pinned.as_ref().map_or(gauge, |pinned| pinned.level),
+        level,
         gauge_level: gauge,
         ceiling_used_percent: used.div_ceil(10),
         pinned: pinned.map(|pinned| PinView { level: pinned.level, until: rfc3339(Timestamp(pinned.until)), by: pinned.by }),

@@ -38,6 +38,9 @@ pub mod shown;
 pub mod triage;
 
 pub use fault::Fault;
+pub(crate) use guard::Guard;
+pub(crate) use input::text;
+pub(crate) use triage::cursor as triage_cursor;
 
 use crate::config::policy::Admin;
 use crate::stack::Gateway;
@@ -45,7 +48,6 @@ use axum::Router;
 use axum::body::Body;
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
-use guard::Guard;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use http::{Method, StatusCode};
 use serde::Serialize;
@@ -87,7 +89,7 @@ fn areas() -> OpenApiRouter<Shared> {
 const LONGEST_NAME: usize = 128;
 
 /// A person's name that can be logged and shown: no line ends, nothing that turns a terminal or the direction of text.
-fn name<'a>(field: &str, name: &'a str) -> Result<&'a str, Fault> {
+pub(crate) fn name<'a>(field: &str, name: &'a str) -> Result<&'a str, Fault> {
     input::text(field, name, LONGEST_NAME)?;
     let odd =
         |c: char| c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

@@ -206,7 +206,8 @@ async fn list_tickets(State(shared): State<Shared>, request: Request) -> Result<
     Ok(reply(&TicketPage { tickets, next }))
 }
 
-fn cursor(text: &str) -> Option<(u64, TicketId)> {
+/// A place in a listing, as `next` says it.
+pub(crate) fn cursor(text: &str) -> Option<(u64, TicketId)> {
     let (rank, id) = input::cursor(text)?;
     Some((rank, id.parse().ok()?))
 }

@@ -72,7 +72,7 @@ impl Server {
         let routes = Routes::new(gateway.clone());
         let public = Door::open("server", settings.listen, settings.max_connections, routes.router()).await?;
         let admin = match &admin {
-            Some(admin) => Some(Door::open("admin", admin.listen, OPERATORS, crate::admin::router(&gateway, admin)).await?),
+            Some(admin) => Some(Door::open("admin", admin.listen, OPERATORS, crate::console::router(&gateway, admin)).await?),
             None => None,
         };
         Ok(Self { public, admin, gateway, routes, settings })
