@@ -10,11 +10,13 @@
 //! stack      the thirteen layers a request passes, in order; routes
 //! lab        what would happen: the limiter under a virtual clock, scenarios, replays
 //! triage     the queue of those who wait for a person
+//! alert      what operators are told of, once, in the log, the metrics and webhooks
 //! reply      our own answers: refusal -> status, headers, body; the rate headers
 //! degrade    levels: what is given up when there is not enough; decisions only
 //! directory  plans and overrides set at run time, over those of the configuration
 //! trail      who changed what at run time: kept in the store, and in the log
 //! records    what is kept of each request, to be looked up
+//! history    what each customer used over time, and what each model used per day
 //! repeats    requests that are sent twice, and those that are answered later: what is stored of them
 //! store      the books: traits, reservations, the settlement queue; embedded and Redis
 //! webhook    news for other systems: signed, repeated, never waited for
@@ -35,6 +37,7 @@
 //! `wire/usage`; a store is an implementation of [`store::Ledger`] that passes `tests/store_conformance.rs`.
 
 pub mod admin;
+pub mod alert;
 pub mod cli;
 pub mod config;
 pub mod console;
@@ -43,6 +46,7 @@ pub mod demo;
 pub mod directory;
 pub mod domain;
 pub mod estimate;
+pub mod history;
 pub mod lab;
 pub mod limit;
 pub mod pricing;

@@ -15,6 +15,8 @@
 //! triage    /admin/triage: list, read, claim, answer, release, expire, resubmit
 //! audit     /admin/audit: who changed what
 //! health    /admin/health: how this gateway and its store stand
+//! alerts    /admin/alerts: what operators were told of
+//! history   /admin/history: what was used over time
 //! ```
 //!
 //! An area is a module with `routes()`, merged below; the guard stands in front of all of them. Its handlers read parameters and write
@@ -23,11 +25,13 @@
 //!
 //! A route is registered with its description (`routes!` of a handler under `utoipa::path`), so the document has it; a test sees to it.
 
+mod alerts;
 pub mod audit;
 pub mod customers;
 mod fault;
 mod guard;
 pub mod health;
+mod history;
 mod input;
 pub mod levels;
 mod openapi;
@@ -66,6 +70,8 @@ pub fn router(gateway: &Arc<Gateway>, settings: &Admin) -> Router {
     let (router, document) = areas().split_for_parts();
     router
         .merge(openapi::route(document))
+        .merge(history::routes())
+        .merge(alerts::routes())
         .method_not_allowed_fallback(|| async { Fault::MethodNotAllowed })
         .fallback(|| async { Fault::RouteNotFound })
         .layer(from_fn_with_state(guard, guard::check))

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod alerts;
 mod audit;
 pub mod check;
 mod demo;
@@ -58,6 +59,9 @@ enum Command {
         #[arg(long, env = "TOLLGATE_ADMIN_TOKEN", hide_env_values = true)]
         token: Option<String>,
     },
+    /// Try the alerts out: sends a test to every webhook of [alerts], once, and prints what came of it. Exits with 0: all took it, 1: not
+    /// all did or there is none, 64: the configuration cannot be used
+    Alerts(AlertsArgs),
     /// Ask a running gateway whether it is ready; exits non-zero when it is not (for container health checks)
     Health {
         /// What to ask
@@ -71,6 +75,18 @@ struct ConfigPath {
     /// The configuration file; without one the shipped plans and defaults are used
     #[arg(long, short, env = "TOLLGATE_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+struct AlertsArgs {
+    /// What to do
+    #[arg(value_parser = ["test"])]
+    action: String,
+    /// Only the destinations that want alerts of this kind, and as one of it
+    #[arg(long, value_name = "KIND", default_value = "test", value_parser = alerts::kind)]
+    kind: crate::alert::Kind,
+    #[command(flatten)]
+    config: ConfigPath,
 }
 
 #[derive(Args, Debug)]
@@ -166,6 +182,7 @@ pub fn main() -> ExitCode {
         Command::Lab(args) => lab::run(&args),
         Command::Key { name } => key::run(&name),
         Command::Request { id, url, token } => request::run(&id, &url, token.as_deref()),
+        Command::Alerts(AlertsArgs { action: _, kind, config }) => alerts::run(config.config.as_deref(), kind),
         Command::Health { url } => health::run(&url),
     }
 }

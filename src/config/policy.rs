@@ -1,8 +1,10 @@
 //! The compiled configuration: everything resolved, nothing left to parse or to look up by name twice.
 
+mod alerts;
 mod degrade;
 
-pub use degrade::{Admin, Class, Classes, Fallback, Handoff, Levels, Records, Repeats, Retry, Triage, Webhook};
+pub use alerts::{AlertKind, Alerts, Destination};
+pub use degrade::{Admin, Class, Classes, Fallback, Handoff, History, Levels, Records, Repeats, Retry, Triage, Webhook};
 
 use super::book::Book;
 use crate::domain::{NanoUsd, Period, Priority, Zone};
@@ -68,8 +70,12 @@ pub struct Policy {
     pub triage: Triage,
     /// `[records]`
     pub records: Records,
+    /// `[history]`
+    pub history: History,
     /// `[repeats]`
     pub repeats: Repeats,
+    /// `[alerts]`
+    pub alerts: Alerts,
     /// `[admin]`; `None` = there is no such listener.
     pub admin: Option<Admin>,
     /// `[concurrency]`

@@ -8,6 +8,7 @@ use super::call::{Call, Grounds, Rejected, Reply};
 use super::customer_rate;
 use super::gateway::Gateway;
 use super::slots::NoSlot;
+use crate::history::Teller;
 use crate::limit::{Admission, Claim, Decision, Measure, Refusal, Remedy, Scope};
 use crate::reply::{self, Rejection, Standing};
 use crate::store::leases::About;
@@ -105,6 +106,7 @@ async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<
             (admission, decision, Taken::Place(place))
         }
     };
+    gateway.watch(&call.who, &admission.claims, &decision);
     let mut standing = Standing::of(&admission.claims, &decision, call.who.policy.notice_percent);
     if let Some(before) = &earlier.standing {
         standing.complete(before);
@@ -128,6 +130,13 @@ async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<
     if let Some(metered) = reservation.metered() {
         metered.concerns(About { request: call.who.record.id, model: call.target.model.clone() });
     }
+    reservation = reservation.told(Box::new(Teller {
+        history: gateway.history.clone(),
+        customer: call.who.customer.id.clone(),
+        upstream: call.target.upstream.name.clone(),
+        model: call.target.model.clone(),
+        at: decision.at,
+    }));
     if let Some(NoSlot::CustomerInFlight { limit, in_flight }) = turned_away {
         let rejection = Rejection::Concurrent { limit, in_flight };
         return Err(Box::new(Rejected { standing: Some(standing), ..*Box::<Rejected>::from(rejection) }));

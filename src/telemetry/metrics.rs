@@ -1,5 +1,6 @@
 //! `/metrics`: counters and histograms with bounded labels. Never a customer id; a model only when it has a price.
 
+use super::alerts::AlertMetrics;
 use super::outage::OutageMetrics;
 use super::triage::TriageMetrics;
 use prometheus_client::encoding::text::encode;
@@ -52,6 +53,8 @@ pub struct Metrics {
     pub unsettled: Gauge,
     /// Records of requests that were not kept.
     pub records_dropped: Counter,
+    /// Rows of the history that were not kept, or not as a customer's own.
+    pub history_dropped: Counter,
     /// The store's outages.
     pub outage: OutageMetrics,
     /// Requests with an idempotency key, by what came of the key.
@@ -62,6 +65,8 @@ pub struct Metrics {
     pub jobs_ended: Family<JobLabels, Counter>,
     /// The triage queue, and webhooks.
     pub triage: TriageMetrics,
+    /// Alerts.
+    pub alerts: AlertMetrics,
     /// How much is given up, by pool.
     pub levels: Family<PoolLabels, Gauge>,
     /// Use of the ceiling in the trailing minute, by pool, thousandths.
@@ -148,6 +153,7 @@ impl Default for Metrics {
             queued: Gauge::default(),
             unsettled: Gauge::default(),
             records_dropped: Counter::default(),
+            history_dropped: Counter::default(),
             levels: Family::default(),
             ceiling_used: Family::default(),
             outage: OutageMetrics::default(),
@@ -155,6 +161,7 @@ impl Default for Metrics {
             jobs: Family::default(),
             jobs_ended: Family::default(),
             triage: TriageMetrics::default(),
+            alerts: AlertMetrics::default(),
             factor: Family::default(),
         };
         let r = &mut metrics.registry;
@@ -175,6 +182,11 @@ impl Default for Metrics {
         r.register("in_flight", "Requests being served", metrics.in_flight.clone());
         r.register("queued", "Requests waiting for a slot", metrics.queued.clone());
         r.register("records_dropped", "Records of requests that were not kept", metrics.records_dropped.clone());
+        r.register(
+            "history_dropped",
+            "Rows of the history that were not kept, or not as a customer's own",
+            metrics.history_dropped.clone(),
+        );
         r.register("unsettled", "Reservations not yet settled in the store", metrics.unsettled.clone());
         r.register("repeats", "Requests with an idempotency key, by what came of it", metrics.repeats.clone());
         r.register("jobs", "Asynchronous requests in the store, by state", metrics.jobs.clone());
@@ -188,6 +200,7 @@ impl Default for Metrics {
         );
         metrics.outage.register(r);
         metrics.triage.register(r);
+        metrics.alerts.register(r);
         metrics
     }
 }

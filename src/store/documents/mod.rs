@@ -8,6 +8,7 @@ pub mod embedded;
 pub mod memory;
 
 use super::StoreError;
+use super::series::{Nowhere, Series};
 use crate::domain::Timestamp;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -47,11 +48,15 @@ pub enum Collection {
     Customers,
     /// Requests of a customer that were not served as asked, lately.
     Refusals,
+    /// What operators were told of.
+    Alerts,
+    /// That they were told, so that nobody tells them again.
+    AlertMarks,
 }
 
 impl Collection {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Requests,
         Self::ProviderRequests,
         Self::Replies,
@@ -65,6 +70,8 @@ impl Collection {
         Self::Audit,
         Self::Customers,
         Self::Refusals,
+        Self::Alerts,
+        Self::AlertMarks,
     ];
 
     /// Its name in keys.
@@ -84,6 +91,8 @@ impl Collection {
             Self::Audit => "audit",
             Self::Customers => "customer",
             Self::Refusals => "refusals",
+            Self::Alerts => "alert",
+            Self::AlertMarks => "alert_mark",
         }
     }
 
@@ -96,7 +105,17 @@ impl Collection {
     /// Whether its documents can be listed. Those of the others, of which there is one or more a request, can only be read by id.
     #[must_use]
     pub const fn is_listed(self) -> bool {
-        matches!(self, Self::Jobs | Self::Tickets | Self::Plans | Self::Overrides | Self::Pins | Self::Audit | Self::Customers)
+        matches!(
+            self,
+            Self::Jobs
+                | Self::Tickets
+                | Self::Plans
+                | Self::Overrides
+                | Self::Pins
+                | Self::Audit
+                | Self::Customers
+                | Self::Alerts
+        )
     }
 }
 
@@ -233,4 +252,9 @@ pub trait Documents: Send + Sync + 'static {
         page: &'a Page,
         now: Option<Timestamp>,
     ) -> BoxFuture<'a, Result<Vec<Listed>, StoreError>>;
+
+    /// The series that are kept beside them.
+    fn series(&self) -> &dyn Series {
+        &Nowhere
+    }
 }

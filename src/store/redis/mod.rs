@@ -26,6 +26,7 @@ mod look;
 mod reply;
 mod scripts;
 mod sentinel;
+mod series;
 mod servers;
 mod slots;
 mod split;
