@@ -5,6 +5,7 @@
 //! ```text
 //! cli        the commands: serve, demo, check, lab, audit, request, key, health
 //! server     the listener: connections in, a graceful end
+//! reload     another configuration while it runs, whole or not at all
 //! console    pages for operators, in a browser: overview, desk
 //! admin      the listener for operators: who may, and the desk
 //! stack      the thirteen layers a request passes, in order; routes
@@ -51,6 +52,7 @@ pub mod lab;
 pub mod limit;
 pub mod pricing;
 pub mod records;
+pub mod reload;
 pub mod repeats;
 pub mod reply;
 pub mod server;

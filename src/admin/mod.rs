@@ -46,7 +46,6 @@ pub(crate) use guard::Guard;
 pub(crate) use input::text;
 pub(crate) use triage::cursor as triage_cursor;
 
-use crate::config::policy::Admin;
 use crate::stack::Gateway;
 use axum::Router;
 use axum::body::Body;
@@ -65,16 +64,13 @@ struct Shared {
 }
 
 /// Everything operators may ask, as an HTTP service.
-pub fn router(gateway: &Arc<Gateway>, settings: &Admin) -> Router {
-    let guard = Guard::new(settings);
+pub fn router(gateway: &Arc<Gateway>) -> Router {
     let (router, document) = areas().split_for_parts();
     router
         .merge(openapi::route(document))
-        .merge(history::routes())
-        .merge(alerts::routes())
         .method_not_allowed_fallback(|| async { Fault::MethodNotAllowed })
         .fallback(|| async { Fault::RouteNotFound })
-        .layer(from_fn_with_state(guard, guard::check))
+        .layer(from_fn_with_state(Arc::clone(gateway), guard::check))
         .with_state(Shared { gateway: Arc::clone(gateway) })
 }
 
@@ -89,6 +85,8 @@ fn areas() -> OpenApiRouter<Shared> {
         .merge(triage::routes())
         .merge(audit::routes())
         .merge(health::routes())
+        .merge(history::routes())
+        .merge(alerts::routes())
 }
 
 /// The longest name of a person, bytes.

@@ -109,3 +109,49 @@ fn problem(what: &str) -> Response {
     let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
     ResponseBuilder::new().description(what).content("application/json", content).build()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admin::areas;
+    use std::collections::BTreeSet;
+
+    /// What stands in quotes behind `paths`, in how a router shows itself.
+    fn registered(router: &Router<Shared>) -> BTreeSet<String> {
+        let shown = format!("{router:?}");
+        shown.split('"').filter(|text| text.starts_with("/admin")).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn every_route_is_in_the_document_and_nothing_else_is() {
+        let (router, document) = areas().split_for_parts();
+        let router = router.merge(route(document.clone()));
+        let documented: BTreeSet<String> = document.paths.paths.keys().cloned().collect();
+        let registered = registered(&router);
+        assert!(registered.len() > 20, "routers show their paths: {router:?}");
+        assert_eq!(registered, documented);
+    }
+
+    #[test]
+    fn every_operation_has_a_name_of_its_own_and_says_what_may_go_wrong() {
+        let (_, document) = areas().split_for_parts();
+        let document = serde_json::to_value(finished(document)).expect("plain data");
+        assert_eq!(document["openapi"], "3.1.0");
+        let mut names = BTreeSet::new();
+        for (path, item) in document["paths"].as_object().expect("paths") {
+            for (method, operation) in item.as_object().expect("operations") {
+                let name = operation["operationId"].as_str().unwrap_or_default().to_owned();
+                assert!(!name.is_empty() && names.insert(name), "{method} {path}");
+                let responses = operation["responses"].as_object().expect("responses");
+                assert!(responses.contains_key("200") && responses.contains_key("401"), "{method} {path}");
+                assert_eq!(responses.contains_key("404"), path.contains('{'), "{method} {path}");
+                assert_eq!(responses.contains_key("415"), operation.get("requestBody").is_some(), "{method} {path}");
+            }
+        }
+        for status in ["400", "503"] {
+            let shown = &document["paths"]["/admin/customers"]["get"]["responses"][status]["content"]["application/json"];
+            assert_eq!(shown["schema"]["$ref"], "#/components/schemas/Problem", "{status}");
+        }
+        assert!(document["components"]["schemas"]["CustomerView"].is_object());
+    }
+}

@@ -1,7 +1,6 @@
 //! Changing what is said: checked by the configuration's own rules, written if nobody else did meanwhile, told to all gateways.
 
 use super::kept::{Credit, Kept};
-use super::view::View;
 use super::{Directory, number};
 use crate::config::{Problem, Warning};
 use crate::domain::{CustomerId, NanoUsd, Period, Timestamp};
@@ -251,7 +250,7 @@ impl Directory {
             let _turn = self.reading.lock().await;
             self.ledger.tell(None, number, None).await?;
             let said = self.all(Collection::Plans, super::said_plan).await?;
-            self.view.store(Arc::new(View::with(self.view.load().policy.clone(), number, said)));
+            self.say(number, said);
         }
         let before = found.and_then(|found| serde_json::from_slice::<Value>(&found.value).ok());
         self.trail.changed(&Change { by, kind: "plan", name, before: before.as_ref(), after: said }).await;
