@@ -156,11 +156,16 @@ pub async fn act(gateway: &Arc<Gateway>, ticket: &str, agent: &str, act: Act<'_>
         Act::Expire => desk.expire(id, agent).await?,
         Act::Resubmit(answers) => resubmit(gateway, id, agent, answers).await?,
     };
-    let after = json!({ "done": act.word(), "status": done.standing(desk.now()).as_str() });
-    let name = id.to_string();
+    noted(gateway, agent, act.word(), &done).await;
+    Ok(done)
+}
+
+/// Puts into the trail what an agent has done with a ticket.
+pub(crate) async fn noted(gateway: &Gateway, agent: &str, done: &str, ticket: &Ticket) {
+    let after = json!({ "done": done, "status": ticket.standing(gateway.triage.now()).as_str() });
+    let name = ticket.id.to_string();
     let change = Change { by: agent, kind: "ticket", name: &name, before: None, after: Some(&after) };
     gateway.trail.changed(&change).await;
-    Ok(done)
 }
 
 fn changed(gateway: &Gateway, ticket: &Ticket) -> Response {
