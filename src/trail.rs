@@ -29,9 +29,9 @@ const LONGEST: usize = 16 << 10;
 pub struct Change<'a> {
     /// Who, as the caller names itself.
     pub by: &'a str,
-    /// Of what kind: `override`, `plan`, `level`, `ticket`.
+    /// Of what kind: `override`, `plan`, `key`, `level`, `ticket`.
     pub kind: &'static str,
-    /// Of which customer, plan, pool or ticket.
+    /// Of which customer, plan, key, pool or ticket.
     pub name: &'a str,
     /// What was there; `None` = nothing.
     pub before: Option<&'a Value>,

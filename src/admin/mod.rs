@@ -17,6 +17,7 @@
 //! health    /admin/health: how this gateway and its store stand
 //! alerts    /admin/alerts: what operators were told of
 //! history   /admin/history: what was used over time
+//! keys      /admin/keys: gateway keys made at run time
 //! ```
 //!
 //! An area is a module with `routes()`, merged below; the guard stands in front of all of them. Its handlers read parameters and write
@@ -33,6 +34,7 @@ mod guard;
 pub mod health;
 mod history;
 mod input;
+mod keys;
 pub mod levels;
 mod openapi;
 pub mod overrides;
@@ -87,6 +89,7 @@ fn areas() -> OpenApiRouter<Shared> {
         .merge(health::routes())
         .merge(history::routes())
         .merge(alerts::routes())
+        .merge(keys::routes())
 }
 
 /// The longest name of a person, bytes.

@@ -84,18 +84,21 @@ fn faults(path: &str, operation: &Operation) -> Vec<(&'static str, &'static str)
         faults.push(("400", "`invalid_request`: a parameter or a body that makes no sense; the message says what is right"));
         faults.push(("503", "`store_unavailable`: the store does not answer"));
     }
+    if path.starts_with("/admin/keys") {
+        faults.push(("500", "`internal_error`: the system gives no random numbers"));
+    }
     if path.contains('{') {
         faults.push(("404", "there is no such thing; `code` says what is missing"));
     }
     if body {
         faults.extend([
             ("408", "`request_timeout`: the body did not arrive in time"),
-            ("409", "somebody else was faster: `changed_meanwhile`, `ticket_claimed`, `ticket_ended`, `ticket_resubmitting`; or `request_not_kept`"),
+            ("409", "somebody else was faster: `changed_meanwhile`, `ticket_claimed`, `ticket_ended`, `ticket_resubmitting`; or it cannot be: `request_not_kept`, `key_refused`"),
             ("413", "`request_too_large`: the body is larger than 256 KiB"),
             ("415", "`unsupported_media_type`: the body is not announced as JSON"),
         ]);
     } else if operation.parameters.iter().flatten().any(says_by) {
-        faults.push(("409", "`changed_meanwhile`: somebody else was faster"));
+        faults.push(("409", "`changed_meanwhile`: somebody else was faster; or `key_refused`"));
     }
     faults
 }
@@ -143,7 +146,10 @@ mod tests {
                 let name = operation["operationId"].as_str().unwrap_or_default().to_owned();
                 assert!(!name.is_empty() && names.insert(name), "{method} {path}");
                 let responses = operation["responses"].as_object().expect("responses");
-                assert!(responses.contains_key("200") && responses.contains_key("401"), "{method} {path}");
+                assert!(
+                    (responses.contains_key("200") || responses.contains_key("201")) && responses.contains_key("401"),
+                    "{method} {path}"
+                );
                 assert_eq!(responses.contains_key("404"), path.contains('{'), "{method} {path}");
                 assert_eq!(responses.contains_key("415"), operation.get("requestBody").is_some(), "{method} {path}");
             }

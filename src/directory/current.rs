@@ -65,7 +65,11 @@ impl Directory {
             return Ok(view); // one process knows what it changed
         }
         let said = self.all(Collection::Plans, said_plan).await?;
-        Ok(if said == view.said { view } else { Arc::new(View::with(policy.clone(), view.number, said)) })
+        Ok(if said == view.said {
+            view
+        } else {
+            Arc::new(View::with(policy.clone(), view.number, said, view.keys.clone(), &self.uses))
+        })
     }
 
     /// What is in force for a customer, read from the store.
@@ -156,7 +160,7 @@ impl Directory {
             warnings = policy.book.with_plan(name, &fields).map_err(DirectoryError::Invalid)?.1;
             said.push((name.into(), fields));
         }
-        let after = Arc::new(View::with(policy.clone(), before.number, said));
+        let after = Arc::new(View::with(policy.clone(), before.number, said, before.keys.clone(), &self.uses));
         Ok(Draft { before, after, warnings })
     }
 }

@@ -11,6 +11,7 @@ use crate::alert::{Alerts, Gauge, Owner, Pin, Seen, Sources};
 use crate::config::Policy;
 use crate::config::policy::Concurrency;
 use crate::directory::Directory;
+use crate::directory::keys::KeyKeeper;
 use crate::domain::{Boundaries, Clock, Period, RequestId, ReservationId, Timestamp, Zone};
 use crate::estimate::Estimator;
 use crate::history::History;
@@ -49,7 +50,7 @@ pub struct Gateway {
     /// Those who wait for a person.
     pub triage: Desk,
     /// Plans and overrides set at run time.
-    pub directory: Directory,
+    pub directory: Arc<Directory>,
     /// Where the configuration was read from, for operators; set once by whoever read it.
     pub origin: OnceLock<String>,
     /// When it started.
@@ -99,6 +100,7 @@ pub struct Gateway {
     /// What operators are told of.
     pub alerts: Alerts,
     calendar: Mutex<Calendar>,
+    _keys: KeyKeeper,
     _levels: LevelKeeper,
     /// Renews the holds of this gateway and books those of dead ones.
     _keeper: Keeper,
@@ -144,6 +146,8 @@ impl Gateway {
         let trail = Arc::new(StoredTrail::new(documents.clone(), clock.clone()));
         let policy = Arc::new(ArcSwap::from_pointee(policy));
         let in_force = policy.clone();
+        let directory =
+            Arc::new(Directory::new(policy.load_full(), documents.clone(), ledger.clone(), clock.clone(), trail.clone()));
         let gauges = levels.clone();
         let alerts = Alerts::start(Sources {
             policy: policy.clone(),
@@ -158,7 +162,8 @@ impl Gateway {
             levels,
             alerts,
             triage,
-            directory: Directory::new(policy.load_full(), documents.clone(), ledger.clone(), clock.clone(), trail.clone()),
+            _keys: KeyKeeper::start(directory.clone()),
+            directory,
             trail,
             origin: OnceLock::new(),
             started: clock.now(),

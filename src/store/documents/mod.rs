@@ -48,6 +48,10 @@ pub enum Collection {
     Customers,
     /// Requests of a customer that were not served as asked, lately.
     Refusals,
+    /// Gateway keys made at run time.
+    Keys,
+    /// When each was last used.
+    KeyUses,
     /// What operators were told of.
     Alerts,
     /// That they were told, so that nobody tells them again.
@@ -56,7 +60,7 @@ pub enum Collection {
 
 impl Collection {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::Requests,
         Self::ProviderRequests,
         Self::Replies,
@@ -70,6 +74,8 @@ impl Collection {
         Self::Audit,
         Self::Customers,
         Self::Refusals,
+        Self::Keys,
+        Self::KeyUses,
         Self::Alerts,
         Self::AlertMarks,
     ];
@@ -91,6 +97,8 @@ impl Collection {
             Self::Audit => "audit",
             Self::Customers => "customer",
             Self::Refusals => "refusals",
+            Self::Keys => "key",
+            Self::KeyUses => "key_use",
             Self::Alerts => "alert",
             Self::AlertMarks => "alert_mark",
         }
@@ -114,6 +122,8 @@ impl Collection {
                 | Self::Pins
                 | Self::Audit
                 | Self::Customers
+                | Self::Keys
+                | Self::KeyUses
                 | Self::Alerts
         )
     }
