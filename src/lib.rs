@@ -15,6 +15,7 @@
 //! reply      our own answers: refusal -> status, headers, body; the rate headers
 //! degrade    levels: what is given up when there is not enough; decisions only
 //! directory  plans, overrides and gateway keys set at run time, over those of the configuration
+//! trail      who changed what at run time: kept in the store, and in the log
 //! records    what is kept of each request, to be looked up
 //! history    what each customer used over time, and what each model used per day
 //! repeats    requests that are sent twice, and those that are answered later: what is stored of them
@@ -58,6 +59,7 @@ pub mod server;
 pub mod stack;
 pub mod store;
 pub mod telemetry;
+pub mod trail;
 pub mod triage;
 pub mod upstream;
 pub mod webhook;

@@ -208,6 +208,11 @@ pub fn admit(now: Timestamp, admission: &Admission, states: &mut impl States) ->
     }
 }
 
+/// How limits stand at `now`, and what each would answer to its claim. Takes nothing.
+pub fn look(now: Timestamp, claims: &[Claim], states: &mut impl States) -> Vec<Verdict> {
+    claims.iter().map(|claim| Open::read(now, claim, states).verdict(now, claim)).collect()
+}
+
 /// What a store knows of the hold of a reservation that ends.
 #[derive(Clone, Copy, Debug)]
 pub enum Hold<'a> {

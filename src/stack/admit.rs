@@ -11,6 +11,7 @@ use super::slots::NoSlot;
 use crate::history::Teller;
 use crate::limit::{Admission, Claim, Decision, Measure, Refusal, Remedy, Scope};
 use crate::reply::{self, Rejection, Standing};
+use crate::store::leases::About;
 use crate::store::reservation::Reservation;
 use crate::store::settler::SettlePlace;
 use crate::store::{Asked, StoreError};
@@ -126,6 +127,9 @@ async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<
         Taken::Place(place) => Reservation::new(id, customer, &admission.claims, elastic.as_ref(), &decision, place),
         Taken::Replaced(reservation) => reservation,
     };
+    if let Some(metered) = reservation.metered() {
+        metered.concerns(About { request: call.who.record.id, model: call.target.model.clone() });
+    }
     reservation = reservation.told(Box::new(Teller {
         history: gateway.history.clone(),
         customer: call.who.customer.id.clone(),

@@ -10,8 +10,8 @@ use super::slots::Slots;
 use crate::alert::{Alerts, Gauge, Owner, Pin, Seen, Sources};
 use crate::config::Policy;
 use crate::config::policy::Concurrency;
+use crate::directory::Directory;
 use crate::directory::keys::KeyKeeper;
-use crate::directory::{Directory, LogTrail};
 use crate::domain::{Boundaries, Clock, Period, RequestId, ReservationId, Timestamp, Zone};
 use crate::estimate::Estimator;
 use crate::history::History;
@@ -24,12 +24,13 @@ use crate::store::settler::Settler;
 use crate::store::{Ledger, Stores};
 use crate::telemetry::reload::Reloads;
 use crate::telemetry::{Metrics, Record};
+use crate::trail::StoredTrail;
 use crate::triage::Desk;
 use crate::upstream::{Breakers, Client, Orphans, Tasks};
 use crate::wire::Api;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
@@ -50,6 +51,12 @@ pub struct Gateway {
     pub triage: Desk,
     /// Plans and overrides set at run time.
     pub directory: Arc<Directory>,
+    /// Where the configuration was read from, for operators; set once by whoever read it.
+    pub origin: OnceLock<String>,
+    /// When it started.
+    pub started: Timestamp,
+    /// Who changed what at run time.
+    pub trail: Arc<StoredTrail>,
     /// What is kept of each request.
     pub records: Arc<Records>,
     /// What was used over time.
@@ -136,10 +143,11 @@ impl Gateway {
         let reloads = Reloads::new(clock.now(), &metrics.reload);
         let triage = Desk::start(documents.clone(), &policy.triage, clock.clone(), metrics.clone())?;
         let levels = Arc::new(Levels::new(ceilings, documents.clone(), clock.clone()));
+        let trail = Arc::new(StoredTrail::new(documents.clone(), clock.clone()));
         let policy = Arc::new(ArcSwap::from_pointee(policy));
         let in_force = policy.clone();
-        let trail = Arc::new(LogTrail);
-        let directory = Arc::new(Directory::new(policy.load_full(), documents.clone(), ledger.clone(), clock.clone(), trail));
+        let directory =
+            Arc::new(Directory::new(policy.load_full(), documents.clone(), ledger.clone(), clock.clone(), trail.clone()));
         let gauges = levels.clone();
         let alerts = Alerts::start(Sources {
             policy: policy.clone(),
@@ -156,6 +164,9 @@ impl Gateway {
             triage,
             _keys: KeyKeeper::start(directory.clone()),
             directory,
+            trail,
+            origin: OnceLock::new(),
+            started: clock.now(),
             records: Arc::new(Records::start(documents.clone(), metrics.clone())),
             history: History::start(documents.clone(), policy.load().history, clock.clone(), metrics.clone()),
             _keeper: Keeper::start(&ledger, settler.running(), lease),

@@ -132,6 +132,12 @@ impl Slots {
         (in_flight >= limit).then_some(NoSlot::CustomerInFlight { limit, in_flight })
     }
 
+    /// How many requests of a customer run or wait.
+    #[must_use]
+    pub fn in_flight(&self, customer: &str) -> u32 {
+        self.0.state.lock().in_flight.get(customer).copied().unwrap_or(0)
+    }
+
     /// Slots in use and requests waiting.
     #[must_use]
     pub fn load(&self) -> Load {

@@ -58,6 +58,12 @@ impl Breakers {
         })
     }
 
+    /// How the breaker of an upstream stands; one never asked is closed.
+    #[must_use]
+    pub fn position(&self, upstream: &str) -> Position {
+        self.by_upstream.read().get(upstream).map_or(Position::Closed, |breaker| breaker.lock().position())
+    }
+
     /// There are as many as upstreams were ever configured.
     fn of(&self, upstream: &Arc<str>) -> Arc<Mutex<Breaker>> {
         if let Some(breaker) = self.by_upstream.read().get(upstream) {

@@ -42,6 +42,12 @@ pub enum Collection {
     Pins,
     /// How near pools are to their ceilings.
     Levels,
+    /// Who changed what at run time, the latest first.
+    Audit,
+    /// Customers that were seen, by id.
+    Customers,
+    /// Requests of a customer that were not served as asked, lately.
+    Refusals,
     /// Gateway keys made at run time.
     Keys,
     /// When each was last used.
@@ -54,7 +60,7 @@ pub enum Collection {
 
 impl Collection {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 17] = [
         Self::Requests,
         Self::ProviderRequests,
         Self::Replies,
@@ -65,6 +71,9 @@ impl Collection {
         Self::Overrides,
         Self::Pins,
         Self::Levels,
+        Self::Audit,
+        Self::Customers,
+        Self::Refusals,
         Self::Keys,
         Self::KeyUses,
         Self::Alerts,
@@ -85,6 +94,9 @@ impl Collection {
             Self::Overrides => "override",
             Self::Pins => "pin",
             Self::Levels => "level",
+            Self::Audit => "audit",
+            Self::Customers => "customer",
+            Self::Refusals => "refusals",
             Self::Keys => "key",
             Self::KeyUses => "key_use",
             Self::Alerts => "alert",
@@ -103,7 +115,16 @@ impl Collection {
     pub const fn is_listed(self) -> bool {
         matches!(
             self,
-            Self::Jobs | Self::Tickets | Self::Plans | Self::Overrides | Self::Pins | Self::Keys | Self::KeyUses | Self::Alerts
+            Self::Jobs
+                | Self::Tickets
+                | Self::Plans
+                | Self::Overrides
+                | Self::Pins
+                | Self::Audit
+                | Self::Customers
+                | Self::Keys
+                | Self::KeyUses
+                | Self::Alerts
         )
     }
 }

@@ -11,7 +11,7 @@ use crate::domain::{Clock, ReservationId, Timestamp};
 use crate::limit::budget::PeriodState;
 use crate::limit::decide::{self, Hold, State, States};
 use crate::limit::{Admission, Claim, Decision, LimitName, Line, Rule, Scope, ScopeKey, Settlement};
-use crate::store::Balance;
+use crate::store::{Balance, Look, Seen};
 use parking_lot::{Mutex, MutexGuard};
 use std::borrow::Cow;
 use std::hash::{BuildHasher, RandomState};
@@ -170,6 +170,17 @@ impl Books {
         let mut balances: Vec<_> = part.lock().budgets(scope).map(balance).collect();
         balances.sort_unstable_by_key(|balance| balance.limit);
         balances
+    }
+
+    /// How limits of a customer stand, and what its reservations hold. See [`crate::store::Ledger::look`].
+    pub fn look(&self, look: &Look, now: Option<Timestamp>) -> Seen {
+        let mut open = self.open(look.claims.iter().collect(), now);
+        let at = open.now;
+        let verdicts = decide::look(at, &look.claims, &mut open);
+        // Inside the customer's lock, so that what limits say is held and what reservations hold is of one moment.
+        let holds = self.known.lock().of(&look.customer);
+        drop(open);
+        Seen { at, verdicts, holds }
     }
 
     /// Books a balance read from the journal. Those of one limit come oldest first.
