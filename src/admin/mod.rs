@@ -6,6 +6,7 @@
 //! input    bodies and query strings, read strictly
 //! directory /admin/customers/{id}/override and /credits, /admin/plans: what is set at run time
 //! levels   /admin/levels: see and pin
+//! level_history /admin/levels/history: what became of them
 //! requests /admin/requests/{id}: what is kept of a request
 //! triage   /admin/triage: list, read, claim, answer, release, expire, resubmit
 //! ```
@@ -17,7 +18,8 @@ mod directory;
 mod fault;
 mod guard;
 mod input;
-mod levels;
+pub mod level_history;
+pub mod levels;
 mod requests;
 mod triage;
 
@@ -50,6 +52,7 @@ pub fn router(gateway: &Arc<Gateway>, settings: &Admin) -> Router {
         .merge(triage::routes())
         .merge(requests::routes())
         .merge(levels::routes())
+        .merge(level_history::routes())
         .merge(directory::routes())
         .method_not_allowed_fallback(|| async { Fault::MethodNotAllowed })
         .fallback(|| async { Fault::RouteNotFound })

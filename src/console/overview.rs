@@ -27,12 +27,13 @@ pub(super) fn routes() -> Router<Shared> {
 async fn show(State(shared): State<Shared>, visit: Visit) -> Response {
     let gateway = &shared.gateway;
     let counts = Counts::of(&gateway.metrics);
-    let pools = pools(&shared);
+    let pools = pools(&shared).await;
     let store = store(&shared).await;
     let page = Page { title: "Overview", section: Section::Overview, visit: &visit, refresh: 5 };
     page.show(&html! {
         div #said data-live { p role="status" { (summary(&pools, store.answers)) } }
         div #pools data-live { (ceilings(&pools, gateway.clock.now())) }
+        p { a href="/console/levels" { "What became of the levels, and why" } }
         h2 { "This gateway" }
         div #gateway data-live { (here(&shared, &store)) }
         h2 { "Since this gateway started" }
@@ -42,9 +43,12 @@ async fn show(State(shared): State<Shared>, visit: Visit) -> Response {
 
 type Pools = Vec<(Arc<str>, PoolView)>;
 
-fn pools(shared: &Shared) -> Pools {
-    let policy = shared.gateway.policy.load();
-    policy.pools.iter().map(|pool| (pool.name.clone(), shared.gateway.levels.of_pool(&pool.name))).collect()
+async fn pools(shared: &Shared) -> Pools {
+    let (levels, mut pools) = (&shared.gateway.levels, Pools::new());
+    for pool in &shared.gateway.policy.load_full().pools {
+        pools.push((pool.name.clone(), levels.look(&pool.name).await));
+    }
+    pools
 }
 
 /// What somebody has to know who reads one sentence. It changes only when that does, and is then read out.

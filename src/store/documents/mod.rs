@@ -41,11 +41,13 @@ pub enum Collection {
     Pins,
     /// How near pools are to their ceilings.
     Levels,
+    /// What became of pools' levels.
+    LevelHistory,
 }
 
 impl Collection {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Requests,
         Self::ProviderRequests,
         Self::Replies,
@@ -56,6 +58,7 @@ impl Collection {
         Self::Overrides,
         Self::Pins,
         Self::Levels,
+        Self::LevelHistory,
     ];
 
     /// Its name in keys.
@@ -72,6 +75,7 @@ impl Collection {
             Self::Overrides => "override",
             Self::Pins => "pin",
             Self::Levels => "level",
+            Self::LevelHistory => "level_history",
         }
     }
 
