@@ -14,6 +14,7 @@
 //! degrade    levels: what is given up when there is not enough; decisions only
 //! directory  plans and overrides set at run time, over those of the configuration
 //! records    what is kept of each request, to be looked up
+//! history    what each customer used over time, and what each model used per day
 //! repeats    requests that are sent twice, and those that are answered later: what is stored of them
 //! store      the books: traits, reservations, the settlement queue; embedded and Redis
 //! webhook    news for other systems: signed, repeated, never waited for
@@ -42,6 +43,7 @@ pub mod demo;
 pub mod directory;
 pub mod domain;
 pub mod estimate;
+pub mod history;
 pub mod lab;
 pub mod limit;
 pub mod pricing;

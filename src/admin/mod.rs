@@ -5,6 +5,7 @@
 //! fault    what is said to who may not, or asks wrongly
 //! input    bodies and query strings, read strictly
 //! directory /admin/customers/{id}/override and /credits, /admin/plans: what is set at run time
+//! history  /admin/history: what was used over time
 //! levels   /admin/levels: see and pin
 //! level_history /admin/levels/history: what became of them
 //! requests /admin/requests/{id}: what is kept of a request
@@ -17,6 +18,7 @@
 mod directory;
 mod fault;
 mod guard;
+mod history;
 mod input;
 pub mod level_history;
 pub mod levels;
@@ -51,6 +53,7 @@ pub fn router(gateway: &Arc<Gateway>, settings: &Admin) -> Router {
     Router::new()
         .merge(triage::routes())
         .merge(requests::routes())
+        .merge(history::routes())
         .merge(levels::routes())
         .merge(level_history::routes())
         .merge(directory::routes())

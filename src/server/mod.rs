@@ -144,6 +144,9 @@ impl Server {
         if unsettled > 0 {
             tracing::warn!(unsettled, "stopped with reservations that the store did not take; their holds end with their lease");
         }
+        if !self.gateway.history.flush(left().max(SETTLING)).await {
+            tracing::warn!("stopped with a part of the history that the store did not take");
+        }
         if !self.gateway.records.drain(left().max(SETTLING)).await {
             tracing::warn!("stopped with records of requests that the store did not take");
         }
