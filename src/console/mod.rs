@@ -8,8 +8,8 @@
 //! parts     tables, fields, instants, gauges
 //! chart     lines over time
 //! assets    stylesheet, script, icon
-//! counts    what this gateway has counted
 //! overview  /console: how everything stands
+//! today     what was used today, by all gateways
 //! levels    /console/levels: what is given up, what was and why; pinning
 //! desk      /console/desk: the tickets of those who wait for a person
 //! ```
@@ -20,7 +20,6 @@
 
 mod assets;
 mod chart;
-mod counts;
 mod desk;
 mod gate;
 mod levels;
@@ -29,6 +28,7 @@ mod overview;
 mod page;
 mod parts;
 mod session;
+mod today;
 
 pub use session::{COOKIE_NAME, LIFETIME};
 
