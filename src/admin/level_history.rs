@@ -4,7 +4,7 @@ use super::{Fault, Shared, input, json};
 use crate::domain::Timestamp;
 use crate::reply::rfc3339;
 use crate::stack::Gateway;
-use crate::stack::levels::{Change, Why};
+use crate::stack::levels::history::{Change, Why};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::Response;

@@ -5,6 +5,7 @@
 //! fault    what is said to who may not, or asks wrongly
 //! input    bodies and query strings, read strictly
 //! directory /admin/customers/{id}/override and /credits, /admin/plans: what is set at run time
+//! alerts   /admin/alerts: what operators were told of
 //! history  /admin/history: what was used over time
 //! levels   /admin/levels: see and pin
 //! level_history /admin/levels/history: what became of them
@@ -15,6 +16,7 @@
 //! An area is a module with `routes()`, merged below; the guard stands in front of all of them. JSON in and out. There are no cookies, so
 //! a page somewhere else has nothing to ride on; requests that a browser sends for another page are refused all the same.
 
+mod alerts;
 mod directory;
 mod fault;
 mod guard;
@@ -30,7 +32,6 @@ pub(crate) use guard::Guard;
 pub(crate) use input::text;
 pub(crate) use triage::cursor as triage_cursor;
 
-use crate::config::policy::Admin;
 use crate::stack::Gateway;
 use axum::Router;
 use axum::body::Body;
@@ -48,18 +49,18 @@ struct Shared {
 }
 
 /// Everything operators may ask, as an HTTP service.
-pub fn router(gateway: &Arc<Gateway>, settings: &Admin) -> Router {
-    let guard = Guard::new(settings);
+pub fn router(gateway: &Arc<Gateway>) -> Router {
     Router::new()
         .merge(triage::routes())
         .merge(requests::routes())
         .merge(history::routes())
         .merge(levels::routes())
         .merge(level_history::routes())
+        .merge(alerts::routes())
         .merge(directory::routes())
         .method_not_allowed_fallback(|| async { Fault::MethodNotAllowed })
         .fallback(|| async { Fault::RouteNotFound })
-        .layer(from_fn_with_state(guard, guard::check))
+        .layer(from_fn_with_state(Arc::clone(gateway), guard::check))
         .with_state(Shared { gateway: Arc::clone(gateway) })
 }
 

@@ -1,10 +1,16 @@
 //! The compiled configuration: everything resolved, nothing left to parse or to look up by name twice.
 
+mod alerts;
 mod degrade;
+mod tls;
 
+pub use alerts::{AlertKind, Alerts, Destination};
 pub use degrade::{Admin, Class, Classes, Fallback, Handoff, History, Levels, Records, Repeats, Retry, Triage, Webhook};
 
+pub use tls::{ClientAuth, Tls};
+
 use super::book::Book;
+use super::settings::Settings;
 use crate::domain::{NanoUsd, Period, Priority, Zone};
 use crate::limit::{Bucket, LimitName, Measure};
 use crate::pricing::PriceTable;
@@ -72,10 +78,14 @@ pub struct Policy {
     pub history: History,
     /// `[repeats]`
     pub repeats: Repeats,
+    /// `[alerts]`
+    pub alerts: Alerts,
     /// `[admin]`; `None` = there is no such listener.
     pub admin: Option<Admin>,
     /// `[concurrency]`
     pub concurrency: Concurrency,
+    /// All of it as it was written, for people.
+    pub settings: Settings,
 }
 
 /// `[server]`
@@ -95,6 +105,8 @@ pub struct Server {
     pub max_connections: usize,
     /// How long SIGTERM waits for requests in flight.
     pub grace: Duration,
+    /// `[server.tls]`; `None` = plain HTTP.
+    pub tls: Option<Arc<Tls>>,
 }
 
 /// Who may call.
@@ -172,7 +184,7 @@ pub enum ForwardId {
 }
 
 /// `[store]`
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreKind {
     /// One process, its journal in this directory.
     Embedded {
@@ -211,7 +223,7 @@ impl StoreKind {
 }
 
 /// `[store] urls`, `cluster` and `sentinel`: the servers that keep the books. Addresses come with their credentials.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RedisServers {
     /// One server.
     One(Secret),

@@ -75,7 +75,7 @@ for (const [how, options] of [["with scripts", WIDE], ["without scripts", WITHOU
     await bob.page.getByRole("link", { name: other.ticket.slice(0, 11) }).click();
     await bob.page.getByText("End without an answer").click();
     await bob.page.getByRole("button", { name: "End the ticket" }).click();
-    await bob.page.getByText("Ended without an answer.").waitFor();
+    await bob.page.getByText("Ended without an answer.", { exact: true }).waitFor();
     assert.equal((await w.api(`/admin/triage/${other.ticket}`)).status, "expired");
     await bob.close();
   });
@@ -174,6 +174,8 @@ test("pages elsewhere cannot send forms, not even from another port of this mach
   const html = (token) => `<form method=post action="${action}"><input name=csrf value="${token}"></form><script>document.forms[0].submit()</script>`;
   // The second knows the proof, as if it had leaked.
   const server = createServer((request, reply) => reply.setHeader("content-type", "text/html").end(html(request.url === "/leaked" ? proof : "")));
+  const link = createServer((_, reply) => reply.setHeader("content-type", "text/html").end(`<a href="${w.base}/console/desk/${ticket}">ticket</a>`));
+  await new Promise((resolve) => link.listen(0, "127.0.0.1", resolve));
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
   for (const host of ["127.0.0.1", "localhost"]) {
     for (const path of ["/", "/leaked"]) {
@@ -186,11 +188,11 @@ test("pages elsewhere cannot send forms, not even from another port of this mach
   }
   // A link is no form: it leads in, logged in, although the cookie is only for our own pages.
   const page = await ann.context.newPage();
-  await page.goto(`http://localhost:${server.address().port}/nothing`, { waitUntil: "commit" });
-  await page.setContent(`<a href="${w.base}/console/desk/${ticket}">ticket</a>`);
+  await page.goto(`http://localhost:${link.address().port}`);
   await page.getByRole("link").click();
   await page.getByRole("heading", { name: "Ticket of handed" }).waitFor();
   server.close();
+  link.close();
   await ann.close();
 });
 

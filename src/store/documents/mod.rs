@@ -44,11 +44,15 @@ pub enum Collection {
     Levels,
     /// What became of pools' levels.
     LevelHistory,
+    /// What operators were told of.
+    Alerts,
+    /// That they were told, so that nobody tells them again.
+    AlertMarks,
 }
 
 impl Collection {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Requests,
         Self::ProviderRequests,
         Self::Replies,
@@ -60,6 +64,8 @@ impl Collection {
         Self::Pins,
         Self::Levels,
         Self::LevelHistory,
+        Self::Alerts,
+        Self::AlertMarks,
     ];
 
     /// Its name in keys.
@@ -77,6 +83,8 @@ impl Collection {
             Self::Pins => "pin",
             Self::Levels => "level",
             Self::LevelHistory => "level_history",
+            Self::Alerts => "alert",
+            Self::AlertMarks => "alert_mark",
         }
     }
 
@@ -89,7 +97,7 @@ impl Collection {
     /// Whether its documents can be listed. Those of the others, of which there is one or more a request, can only be read by id.
     #[must_use]
     pub const fn is_listed(self) -> bool {
-        matches!(self, Self::Jobs | Self::Tickets | Self::Plans | Self::Overrides | Self::Pins)
+        matches!(self, Self::Jobs | Self::Tickets | Self::Plans | Self::Overrides | Self::Pins | Self::Alerts)
     }
 }
 
