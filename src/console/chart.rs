@@ -7,6 +7,7 @@ use crate::domain::Timestamp;
 use crate::reply::rfc3339;
 use maud::{Markup, PreEscaped, html};
 use plotters::coord::Shift;
+use plotters::element::DashedPathElement;
 use plotters::prelude::{
     ChartBuilder, DashedLineSeries, DrawingArea, IntoDrawingArea, IntoFont, LineSeries, PathElement, RGBColor, SVGBackend,
 };
@@ -36,6 +37,8 @@ pub(super) struct Line {
     pub(super) points: Vec<(Timestamp, f64)>,
     /// Whether a value holds until the next one, rather than growing towards it.
     pub(super) stairs: bool,
+    /// Until when the last value of stairs holds.
+    pub(super) until: Timestamp,
 }
 
 /// A chart.
@@ -125,13 +128,15 @@ fn draw(chart: &Chart<'_>, root: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<
         .draw()?;
     for (at, (line, colour)) in chart.lines.iter().zip(LINES).enumerate() {
         let style = colour.stroke_width(2);
-        let points = points(line, chart.until, &place);
-        let drawn = if at % 2 == 0 {
-            plot.draw_series(LineSeries::new(points, style))?
+        let (points, name) = (points(line, &place), line.name.as_str());
+        let ends = |(x, y): (i32, i32)| vec![(x, y), (x + 18, y)];
+        if at % 2 == 0 {
+            let drawn = plot.draw_series(LineSeries::new(points, style))?;
+            drawn.label(name).legend(move |at| PathElement::new(ends(at), style));
         } else {
-            plot.draw_series(DashedLineSeries::new(points, 8, 4, style))?
-        };
-        drawn.label(line.name.as_str()).legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 18, y)], style));
+            let drawn = plot.draw_series(DashedLineSeries::new(points, 8, 4, style))?;
+            drawn.label(name).legend(move |at| DashedPathElement::new(ends(at), 4, 3, style));
+        }
     }
     plot.configure_series_labels()
         .position(plotters::prelude::SeriesLabelPosition::UpperLeft)
@@ -142,12 +147,12 @@ fn draw(chart: &Chart<'_>, root: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<
     Ok(())
 }
 
-fn points(line: &Line, until: Timestamp, place: &impl Fn(Timestamp) -> f64) -> Vec<(f64, f64)> {
+fn points(line: &Line, place: &impl Fn(Timestamp) -> f64) -> Vec<(f64, f64)> {
     let mut points = Vec::with_capacity(line.points.len() * 2 + 1);
     for (at, (instant, value)) in line.points.iter().enumerate() {
         points.push((place(*instant), *value));
         if line.stairs {
-            let next = line.points.get(at + 1).map_or(until, |(next, _)| *next);
+            let next = line.points.get(at + 1).map_or(line.until, |(next, _)| *next);
             points.push((place(next), *value));
         }
     }
@@ -178,8 +183,8 @@ mod tests {
 
     fn drawn(name: &str, points: &[(u64, f64)]) -> String {
         let points = points.iter().map(|(at, value)| (Timestamp::from_secs(*at), *value)).collect();
-        let lines = [Line { name: name.to_owned(), points, stairs: true }];
         let (from, until) = (Timestamp::from_secs(1_800_000_000), Timestamp::from_secs(1_800_086_400));
+        let lines = [Line { name: name.to_owned(), points, stairs: true, until }];
         chart(&Chart { id: "c", title: name, about: name, unit: "level", from, until, top: 3.0, lines: &lines }).into_string()
     }
 

@@ -185,7 +185,7 @@ fn in_force(changes: &[Change]) -> Vec<(Timestamp, f64)> {
 }
 
 fn history(pools: &[Told], from: Timestamp, now: Timestamp, span: &str) -> Markup {
-    let line = |pool: &Told| Line { name: pool.name.to_string(), points: in_force(&pool.changes), stairs: true };
+    let line = |pool: &Told| Line { name: pool.name.to_string(), points: in_force(&pool.changes), stairs: true, until: now };
     let lines: Vec<_> = pools.iter().take(DRAWN).map(line).collect();
     let mut changes: Vec<(&str, &Change)> =
         pools.iter().flat_map(|pool| pool.changes.iter().map(|change| (&*pool.name, change))).collect();

@@ -61,6 +61,7 @@ pub(super) fn outcomes(id: &str, title: &str, hours: &[Use], now: Timestamp) -> 
         name: name.to_owned(),
         points: hours.iter().enumerate().map(|(hour, used)| (at(hour), of(used) as f64)).collect(),
         stairs: true,
+        until: at(hours.len()),
     };
     let lines = [
         line("served", |used| used.served),
