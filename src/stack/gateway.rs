@@ -10,6 +10,7 @@ use super::slots::Slots;
 use crate::alert::{Alerts, Gauge, Owner, Pin, Seen, Sources};
 use crate::config::Policy;
 use crate::config::policy::Concurrency;
+use crate::directory::keys::KeyKeeper;
 use crate::directory::{Directory, LogTrail};
 use crate::domain::{Boundaries, Clock, Period, RequestId, ReservationId, Timestamp, Zone};
 use crate::estimate::Estimator;
@@ -48,7 +49,7 @@ pub struct Gateway {
     /// Those who wait for a person.
     pub triage: Desk,
     /// Plans and overrides set at run time.
-    pub directory: Directory,
+    pub directory: Arc<Directory>,
     /// What is kept of each request.
     pub records: Arc<Records>,
     /// What was used over time.
@@ -92,6 +93,7 @@ pub struct Gateway {
     /// What operators are told of.
     pub alerts: Alerts,
     calendar: Mutex<Calendar>,
+    _keys: KeyKeeper,
     _levels: LevelKeeper,
     /// Renews the holds of this gateway and books those of dead ones.
     _keeper: Keeper,
@@ -136,6 +138,8 @@ impl Gateway {
         let levels = Arc::new(Levels::new(ceilings, documents.clone(), clock.clone()));
         let policy = Arc::new(ArcSwap::from_pointee(policy));
         let in_force = policy.clone();
+        let trail = Arc::new(LogTrail);
+        let directory = Arc::new(Directory::new(policy.load_full(), documents.clone(), ledger.clone(), clock.clone(), trail));
         let gauges = levels.clone();
         let alerts = Alerts::start(Sources {
             policy: policy.clone(),
@@ -150,7 +154,8 @@ impl Gateway {
             levels,
             alerts,
             triage,
-            directory: Directory::new(policy.load_full(), documents.clone(), ledger.clone(), clock.clone(), Arc::new(LogTrail)),
+            _keys: KeyKeeper::start(directory.clone()),
+            directory,
             records: Arc::new(Records::start(documents.clone(), metrics.clone())),
             history: History::start(documents.clone(), policy.load().history, clock.clone(), metrics.clone()),
             _keeper: Keeper::start(&ledger, settler.running(), lease),

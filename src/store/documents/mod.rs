@@ -44,6 +44,10 @@ pub enum Collection {
     Levels,
     /// What became of pools' levels.
     LevelHistory,
+    /// Gateway keys made at run time.
+    Keys,
+    /// When each was last used.
+    KeyUses,
     /// What operators were told of.
     Alerts,
     /// That they were told, so that nobody tells them again.
@@ -52,7 +56,7 @@ pub enum Collection {
 
 impl Collection {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Requests,
         Self::ProviderRequests,
         Self::Replies,
@@ -64,6 +68,8 @@ impl Collection {
         Self::Pins,
         Self::Levels,
         Self::LevelHistory,
+        Self::Keys,
+        Self::KeyUses,
         Self::Alerts,
         Self::AlertMarks,
     ];
@@ -83,6 +89,8 @@ impl Collection {
             Self::Pins => "pin",
             Self::Levels => "level",
             Self::LevelHistory => "level_history",
+            Self::Keys => "key",
+            Self::KeyUses => "key_use",
             Self::Alerts => "alert",
             Self::AlertMarks => "alert_mark",
         }
@@ -97,7 +105,10 @@ impl Collection {
     /// Whether its documents can be listed. Those of the others, of which there is one or more a request, can only be read by id.
     #[must_use]
     pub const fn is_listed(self) -> bool {
-        matches!(self, Self::Jobs | Self::Tickets | Self::Plans | Self::Overrides | Self::Pins | Self::Alerts)
+        matches!(
+            self,
+            Self::Jobs | Self::Tickets | Self::Plans | Self::Overrides | Self::Pins | Self::Keys | Self::KeyUses | Self::Alerts
+        )
     }
 }
 
