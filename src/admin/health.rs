@@ -114,7 +114,7 @@ pub async fn read(gateway: &Gateway) -> Health {
     let load = gateway.slots.load();
     let mut upstreams: Vec<_> = policy.upstreams.keys().map(|name| upstream(gateway, name)).collect();
     upstreams.sort_by(|a, b| a.upstream.cmp(&b.upstream));
-    let levels = levels::list(gateway);
+    let levels = levels::list(gateway).await;
     let pool = |(pool, level): (&std::sync::Arc<crate::config::policy::Pool>, PoolLevel)| PoolHealth {
         level,
         upstream: pool.upstream.name.to_string(),

@@ -73,10 +73,13 @@ pub struct PinWish {
 }
 
 /// All pools, in the order of the configuration.
-#[must_use]
-pub fn list(gateway: &Gateway) -> Vec<PoolLevel> {
-    let policy = gateway.policy.load();
-    policy.pools.iter().map(|pool| one(gateway, &pool.name)).collect()
+pub async fn list(gateway: &Gateway) -> Vec<PoolLevel> {
+    let policy = gateway.policy.load_full();
+    let mut pools = Vec::with_capacity(policy.pools.len());
+    for pool in &policy.pools {
+        pools.push(one(gateway, &pool.name).await);
+    }
+    pools
 }
 
 /// Pins the level of a pool for a while, on all gateways.
@@ -96,7 +99,7 @@ pub async fn pin(gateway: &Gateway, pool: &str, wish: &PinWish) -> Result<PoolLe
     let until = gateway.clock.now().plus(u64::try_from(lasts.as_micros()).unwrap_or(u64::MAX));
     change(gateway, pool, by, Some(Pinned { level: wish.level, until: until.micros(), by: by.to_owned() })).await?;
     tracing::warn!(pool, level = wish.level, until = rfc3339(until), by, "an operator has pinned the level of a pool");
-    Ok(one(gateway, pool))
+    Ok(one(gateway, pool).await)
 }
 
 /// Lets the gauge decide again.
@@ -108,14 +111,17 @@ pub async fn unpin(gateway: &Gateway, pool: &str, by: Option<&str>) -> Result<Po
     let by = by.map_or(Ok(SOMEBODY), |by| name("by", by))?;
     change(gateway, pool, by, None).await?;
     tracing::warn!(pool, by, "an operator lets the gauge decide the level of a pool again");
-    Ok(one(gateway, pool))
+    Ok(one(gateway, pool).await)
 }
 
 async fn change(gateway: &Gateway, pool: &str, by: &str, pinned: Option<Pinned>) -> Result<(), Fault> {
     let shown = |pinned: &Pinned| json!({ "level": pinned.level, "until": rfc3339(Timestamp(pinned.until)), "by": pinned.by });
     let (before, after): (Option<Value>, Option<Value>) =
         (gateway.levels.pinned().get(pool).map(shown), pinned.as_ref().map(shown));
-    gateway.levels.pin(pool, pinned).await?;
+    match pinned {
+        Some(pinned) => gateway.levels.pin(pool, Some(pinned)).await?,
+        None => gateway.levels.unpin(pool, by).await?,
+    }
     let change = Change { by, kind: "level", name: pool, before: before.as_ref(), after: after.as_ref() };
     gateway.trail.changed(&change).await;
     Ok(())
@@ -126,8 +132,8 @@ fn exists(gateway: &Gateway, pool: &str) -> Result<(), Fault> {
     if policy.pools.iter().any(|known| &*known.name == pool) { Ok(()) } else { Err(Fault::PoolNotFound) }
 }
 
-fn one(gateway: &Gateway, pool: &str) -> PoolLevel {
-    let PoolView { level, gauge, used, pinned } = gateway.levels.of_pool(pool);
+async fn one(gateway: &Gateway, pool: &str) -> PoolLevel {
+    let PoolView { level, gauge, used, pinned } = gateway.levels.look(pool).await;
     PoolLevel {
         pool: pool.to_owned(),
         level,
@@ -146,7 +152,7 @@ fn one(gateway: &Gateway, pool: &str) -> PoolLevel {
 )]
 async fn list_levels(State(shared): State<Shared>, request: Request) -> Result<Response, Fault> {
     let [] = input::query(&request, [])?;
-    Ok(reply(&PoolLevels { pools: list(&shared.gateway) }))
+    Ok(reply(&PoolLevels { pools: list(&shared.gateway).await }))
 }
 
 /// Pins the level of a pool for a while, on all gateways.

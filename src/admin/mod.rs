@@ -12,6 +12,7 @@
 //! plans     /admin/plans: what they are, what a change would do, the change
 //! requests  /admin/requests: what is kept of a request, what was not served as asked
 //! levels    /admin/levels: see and pin
+//! level_history /admin/levels/history: what became of them
 //! triage    /admin/triage: list, read, claim, answer, release, expire, resubmit
 //! audit     /admin/audit: who changed what
 //! health    /admin/health: how this gateway and its store stand
@@ -35,6 +36,7 @@ pub mod health;
 mod history;
 mod input;
 mod keys;
+pub mod level_history;
 pub mod levels;
 mod openapi;
 pub mod overrides;
@@ -84,6 +86,7 @@ fn areas() -> OpenApiRouter<Shared> {
         .merge(plans::routes())
         .merge(requests::routes())
         .merge(levels::routes())
+        .merge(level_history::routes())
         .merge(triage::routes())
         .merge(audit::routes())
         .merge(health::routes())

@@ -48,6 +48,8 @@ pub enum Collection {
     Customers,
     /// Requests of a customer that were not served as asked, lately.
     Refusals,
+    /// What became of pools' levels.
+    LevelHistory,
     /// Gateway keys made at run time.
     Keys,
     /// When each was last used.
@@ -60,7 +62,7 @@ pub enum Collection {
 
 impl Collection {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Requests,
         Self::ProviderRequests,
         Self::Replies,
@@ -74,6 +76,7 @@ impl Collection {
         Self::Audit,
         Self::Customers,
         Self::Refusals,
+        Self::LevelHistory,
         Self::Keys,
         Self::KeyUses,
         Self::Alerts,
@@ -97,6 +100,7 @@ impl Collection {
             Self::Audit => "audit",
             Self::Customers => "customer",
             Self::Refusals => "refusals",
+            Self::LevelHistory => "level_history",
             Self::Keys => "key",
             Self::KeyUses => "key_use",
             Self::Alerts => "alert",
