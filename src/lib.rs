@@ -3,7 +3,9 @@
 //! From the top floor down; what stands here knows only what stands below it.
 //!
 //! ```text
-//! cli        the commands: serve, demo, check, lab, audit, request, key, health
+//! cli        the commands: serve, demo, check, lab, suggest, reconcile, audit, request, key, health
+//! suggest    limits from recorded use; pure
+//! reconcile  the provider's exports beside the history; pure
 //! server     the listener: connections in, a graceful end
 //! console    pages for operators, in a browser: overview, desk
 //! admin      the listener for operators: who may, and the desk
@@ -47,12 +49,14 @@ pub mod history;
 pub mod lab;
 pub mod limit;
 pub mod pricing;
+pub mod reconcile;
 pub mod records;
 pub mod repeats;
 pub mod reply;
 pub mod server;
 pub mod stack;
 pub mod store;
+pub mod suggest;
 pub mod telemetry;
 pub mod triage;
 pub mod upstream;

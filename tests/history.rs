@@ -7,6 +7,8 @@
 mod bed;
 #[path = "history/books.rs"]
 mod books;
+#[path = "history/commands.rs"]
+mod commands;
 #[allow(dead_code, reason = "shared with tests that need more of it")]
 #[path = "support/mortal_redis.rs"]
 mod mortal_redis;
