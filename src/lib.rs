@@ -12,6 +12,7 @@
 //! stack      the thirteen layers a request passes, in order; routes
 //! lab        what would happen: the limiter under a virtual clock, scenarios, replays
 //! triage     the queue of those who wait for a person
+//! alert      what operators are told of, once, in the log, the metrics and webhooks
 //! reply      our own answers: refusal -> status, headers, body; the rate headers
 //! degrade    levels: what is given up when there is not enough; decisions only
 //! directory  plans and overrides set at run time, over those of the configuration
@@ -37,6 +38,7 @@
 //! `wire/usage`; a store is an implementation of [`store::Ledger`] that passes `tests/store_conformance.rs`.
 
 pub mod admin;
+pub mod alert;
 pub mod cli;
 pub mod config;
 pub mod console;

@@ -5,6 +5,7 @@
 //! fault    what is said to who may not, or asks wrongly
 //! input    bodies and query strings, read strictly
 //! directory /admin/customers/{id}/override and /credits, /admin/plans: what is set at run time
+//! alerts   /admin/alerts: what operators were told of
 //! history  /admin/history: what was used over time
 //! levels   /admin/levels: see and pin
 //! requests /admin/requests/{id}: what is kept of a request
@@ -14,6 +15,7 @@
 //! An area is a module with `routes()`, merged below; the guard stands in front of all of them. JSON in and out. There are no cookies, so
 //! a page somewhere else has nothing to ride on; requests that a browser sends for another page are refused all the same.
 
+mod alerts;
 mod directory;
 mod fault;
 mod guard;
@@ -53,6 +55,7 @@ pub fn router(gateway: &Arc<Gateway>, settings: &Admin) -> Router {
         .merge(requests::routes())
         .merge(history::routes())
         .merge(levels::routes())
+        .merge(alerts::routes())
         .merge(directory::routes())
         .method_not_allowed_fallback(|| async { Fault::MethodNotAllowed })
         .fallback(|| async { Fault::RouteNotFound })

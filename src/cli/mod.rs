@@ -1,5 +1,6 @@
 //! The command line.
 
+mod alerts;
 mod audit;
 pub mod check;
 mod demo;
@@ -67,6 +68,9 @@ enum Command {
         #[arg(long, env = "TOLLGATE_ADMIN_TOKEN", hide_env_values = true)]
         token: Option<String>,
     },
+    /// Try the alerts out: sends a test to every webhook of [alerts], once, and prints what came of it. Exits with 0: all took it, 1: not
+    /// all did or there is none, 64: the configuration cannot be used
+    Alerts(AlertsArgs),
     /// Ask a running gateway whether it is ready; exits non-zero when it is not (for container health checks)
     Health {
         /// What to ask
@@ -93,6 +97,18 @@ struct HistorySource {
     /// Read the store of --config instead: Redis, or an embedded store that no gateway runs on
     #[arg(long, conflicts_with = "url")]
     store: bool,
+    #[command(flatten)]
+    config: ConfigPath,
+}
+
+#[derive(Args, Debug)]
+struct AlertsArgs {
+    /// What to do
+    #[arg(value_parser = ["test"])]
+    action: String,
+    /// Only the destinations that want alerts of this kind, and as one of it
+    #[arg(long, value_name = "KIND", default_value = "test", value_parser = alerts::kind)]
+    kind: crate::alert::Kind,
     #[command(flatten)]
     config: ConfigPath,
 }
@@ -243,6 +259,7 @@ pub fn main() -> ExitCode {
         Command::Reconcile(args) => reconcile::run(&args),
         Command::Key { name } => key::run(&name),
         Command::Request { id, url, token } => request::run(&id, &url, token.as_deref()),
+        Command::Alerts(AlertsArgs { action: _, kind, config }) => alerts::run(config.config.as_deref(), kind),
         Command::Health { url } => health::run(&url),
     }
 }

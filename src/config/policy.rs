@@ -1,7 +1,9 @@
 //! The compiled configuration: everything resolved, nothing left to parse or to look up by name twice.
 
+mod alerts;
 mod degrade;
 
+pub use alerts::{AlertKind, Alerts, Destination};
 pub use degrade::{Admin, Class, Classes, Fallback, Handoff, History, Levels, Records, Repeats, Retry, Triage, Webhook};
 
 use super::book::Book;
@@ -72,6 +74,8 @@ pub struct Policy {
     pub history: History,
     /// `[repeats]`
     pub repeats: Repeats,
+    /// `[alerts]`
+    pub alerts: Alerts,
     /// `[admin]`; `None` = there is no such listener.
     pub admin: Option<Admin>,
     /// `[concurrency]`

@@ -144,6 +144,10 @@ impl Server {
         if unsettled > 0 {
             tracing::warn!(unsettled, "stopped with reservations that the store did not take; their holds end with their lease");
         }
+        // After the settlements, which may have filled a cap.
+        if !self.gateway.alerts.drain(left().max(SETTLING)).await {
+            tracing::warn!("stopped with alerts that were not delivered");
+        }
         if !self.gateway.history.flush(left().max(SETTLING)).await {
             tracing::warn!("stopped with a part of the history that the store did not take");
         }

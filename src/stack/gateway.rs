@@ -1,17 +1,20 @@
 //! What all layers share: the configuration in force, the books, the counters.
 
+use super::call::Who;
 use super::empty::EmptyBuckets;
 use super::expected::Expected;
 use super::jobs::Board;
-use super::levels::{LevelKeeper, Levels};
+use super::levels::{LevelKeeper, Levels, pool_of};
 use super::pauses::{Pauses, RealPauses};
 use super::slots::Slots;
+use crate::alert::{Alerts, Gauge, Owner, Pin, Seen, Sources};
 use crate::config::Policy;
 use crate::config::policy::Concurrency;
 use crate::directory::{Directory, LogTrail};
 use crate::domain::{Boundaries, Clock, Period, RequestId, ReservationId, Timestamp, Zone};
 use crate::estimate::Estimator;
 use crate::history::History;
+use crate::limit::{Claim, Decision, Scope};
 use crate::records::Records;
 use crate::store::ceilings::Ceilings;
 use crate::store::documents::Documents;
@@ -81,6 +84,8 @@ pub struct Gateway {
     pub long_counts: Arc<Semaphore>,
     /// How near each pool is to its ceiling.
     pub levels: Arc<Levels>,
+    /// What operators are told of.
+    pub alerts: Alerts,
     calendar: Mutex<Calendar>,
     _levels: LevelKeeper,
     /// Renews the holds of this gateway and books those of dead ones.
@@ -124,9 +129,19 @@ impl Gateway {
         let levels = Arc::new(Levels::new(ceilings, documents.clone(), clock.clone()));
         let policy = Arc::new(ArcSwap::from_pointee(policy));
         let in_force = policy.clone();
+        let gauges = levels.clone();
+        let alerts = Alerts::start(Sources {
+            policy: policy.clone(),
+            ledger: ledger.clone(),
+            documents: documents.clone(),
+            clock: clock.clone(),
+            metrics: metrics.clone(),
+            pools: Box::new(move || seen(&gauges)),
+        });
         Ok(Arc::new(Self {
             _levels: LevelKeeper::start(levels.clone(), move || in_force.load().levels.clone()),
             levels,
+            alerts,
             triage,
             directory: Directory::new(policy.load_full(), documents.clone(), ledger.clone(), clock.clone(), Arc::new(LogTrail)),
             records: Arc::new(Records::start(documents.clone(), metrics.clone())),
@@ -162,6 +177,21 @@ impl Gateway {
         record.watched(self.history.clone(), now).kept(self.records.clone(), now, self.policy.load().records.keep)
     }
 
+    /// Shows the alerts what was decided on a request's claims.
+    pub(super) fn watch(&self, who: &Who, claims: &[Claim], decision: &Decision) {
+        let customer = &who.customer;
+        self.alerts.decided(&who.policy.alerts, claims, decision, |scope| {
+            let plan = || Some(customer.plan.name.clone());
+            Some(match scope {
+                Scope::Customer => (Owner::Customer(customer.id.clone()), plan()),
+                Scope::User => (Owner::User(customer.id.clone(), customer.user.as_ref()?.0.clone()), plan()),
+                Scope::App => (Owner::App(who.app.name.clone()), None),
+                Scope::Gateway => (Owner::Gateway, None),
+                Scope::Share | Scope::Pool => return None,
+            })
+        });
+    }
+
     /// A new reservation id.
     #[must_use]
     pub fn reservation_id(&self) -> ReservationId {
@@ -177,6 +207,24 @@ impl Gateway {
         }
         calendar.periods[period as usize]
     }
+}
+
+/// How the pools stand, for the alerts.
+fn seen(levels: &Levels) -> Seen {
+    let gauges = levels.all().into_iter().map(|(owner, standing, _)| Gauge {
+        owner,
+        level: standing.state.level,
+        before: standing.changed.map_or(standing.state.level, |change| change.from),
+        changed: standing.changed.map_or(Timestamp(0), |change| change.at),
+        used: standing.used,
+    });
+    let pins = levels.pinned().into_iter().map(|(pool, pinned)| Pin {
+        level: pinned.level,
+        until: Timestamp(pinned.until),
+        by: pinned.by,
+        pool: pool_of(&pool).to_owned(),
+    });
+    Seen { gauges: gauges.collect(), pins: pins.collect() }
 }
 
 /// Settlements that may wait beyond those of requests in flight or in line: clients that left, replies still read to their end.

@@ -68,6 +68,10 @@ async fn inspect(request: Identified, gateway: &Arc<Gateway>) -> Result<Call, Re
         Payload::Incoming(incoming) => body::read(incoming, &who.head.headers, &policy.server).await?,
     };
     let request = request::parse(who.api, &body).map_err(|error| bad_body(&error))?;
+    // Once a request: not when it comes by again because its plan has changed, nor when a job runs that was counted when it was taken in.
+    if !who.api.is_free() && who.known.is_some() && who.record.read(|facts| facts.job.is_none()) {
+        gateway.alerts.prompt(&policy.alerts, &who.customer.id, &who.app.name, &request.model, &body, who.at);
+    }
     let call = prepare(who, body, request, gateway).await?;
     call.who.record.note(|facts| {
         facts.model = Some(call.target.model.clone());
@@ -86,7 +90,11 @@ pub async fn prepare(who: Who, body: Bytes, request: Request, gateway: &Arc<Gate
     if !who.app.models.is_empty() && !who.app.models.iter().any(|pattern| matches(pattern, &request.model)) {
         return Err(Rejection::ModelNotAllowed { model: request.model.into() });
     }
-    let target = target_of(&who, &request.model)?;
+    let target = target_of(&who, &request.model).inspect_err(|rejection| {
+        if matches!(rejection, Rejection::ModelNotPriced { .. }) {
+            gateway.alerts.unpriced(&request.model, &who.app.name);
+        }
+    })?;
     check_features(&request, &target, &who)?;
 
     let mut call = Call { body, ..call(who, target) };

@@ -1,5 +1,6 @@
 //! `/metrics`: counters and histograms with bounded labels. Never a customer id; a model only when it has a price.
 
+use super::alerts::AlertMetrics;
 use super::outage::OutageMetrics;
 use super::triage::TriageMetrics;
 use prometheus_client::encoding::text::encode;
@@ -64,6 +65,8 @@ pub struct Metrics {
     pub jobs_ended: Family<JobLabels, Counter>,
     /// The triage queue, and webhooks.
     pub triage: TriageMetrics,
+    /// Alerts.
+    pub alerts: AlertMetrics,
     /// How much is given up, by pool.
     pub levels: Family<PoolLabels, Gauge>,
     /// Use of the ceiling in the trailing minute, by pool, thousandths.
@@ -158,6 +161,7 @@ impl Default for Metrics {
             jobs: Family::default(),
             jobs_ended: Family::default(),
             triage: TriageMetrics::default(),
+            alerts: AlertMetrics::default(),
             factor: Family::default(),
         };
         let r = &mut metrics.registry;
@@ -196,6 +200,7 @@ impl Default for Metrics {
         );
         metrics.outage.register(r);
         metrics.triage.register(r);
+        metrics.alerts.register(r);
         metrics
     }
 }

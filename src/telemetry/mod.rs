@@ -1,5 +1,6 @@
 //! What is seen of the gateway from outside: one access-log line a request, metrics, the process log.
 
+pub mod alerts;
 pub mod clock;
 pub mod log;
 pub mod metrics;

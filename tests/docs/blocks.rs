@@ -159,7 +159,13 @@ fn is_like(documented: &str, printed: &str) -> bool {
 
 #[test]
 fn every_configuration_in_a_document_loads() {
-    let env: Env = [("OPENAI_API_KEY", "sk-0123456789abcdef")].into_iter().collect();
+    let env: Env = [
+        ("OPENAI_API_KEY", "sk-0123456789abcdef"),
+        ("CHAT_WEBHOOK_URL", "https://chat.example.com/services/T0/B0/0123456789abcdef"),
+        ("BILLING_SECRET", "0123456789abcdef0123456789abcdef"),
+    ]
+    .into_iter()
+    .collect();
     let blocks = blocks_of("toml");
     assert!(blocks.len() >= 2);
     for block in blocks {

@@ -143,6 +143,7 @@ fn every_metric_is_explained_with_its_kind_and_labels() {
     metrics.triage.event("opened");
     metrics.triage.dropped("full");
     metrics.triage.webhook("delivered");
+    metrics.alerts.raised("test");
 
     let text = metrics.render();
     let mut right = BTreeSet::new();
@@ -158,7 +159,7 @@ fn every_metric_is_explained_with_its_kind_and_labels() {
             labels.collect::<BTreeSet<_>>().into_iter().map(str::to_owned).collect::<Vec<_>>(),
         ));
     }
-    let sources = ["src/telemetry/metrics.rs", "src/telemetry/outage.rs", "src/telemetry/triage.rs"];
+    let sources = ["src/telemetry/metrics.rs", "src/telemetry/outage.rs", "src/telemetry/triage.rs", "src/telemetry/alerts.rs"];
     let registered: usize = sources.iter().map(|path| document(path).matches("r.register").count()).sum();
     assert_eq!(right.len(), registered, "this test touches every metric: {right:#?}");
     let metrics_md = document("docs/metrics.md");

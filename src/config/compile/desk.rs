@@ -88,7 +88,7 @@ pub fn triage(c: &mut Compiler<'_>, file: &File, by_key: bool) -> Triage {
 }
 
 /// `webhook`; `None` beside a problem.
-fn webhook(c: &mut Compiler<'_>, written: &file::Webhook) -> Option<Webhook> {
+pub(super) fn webhook(c: &mut Compiler<'_>, written: &file::Webhook) -> Option<Webhook> {
     let file::Webhook { place, url, secret, timeout, attempts } = written;
     if let Some(at) = attempts.as_ref().filter(|at| !(1..=MOST_ATTEMPTS).contains(&at.value)) {
         c.findings.problem(
@@ -97,7 +97,9 @@ fn webhook(c: &mut Compiler<'_>, written: &file::Webhook) -> Option<Webhook> {
             format!("write a number from 1 to {MOST_ATTEMPTS}"),
         );
     }
-    if secret.is_none() {
+    // An address that is a secret itself, as chat tools hand them out, is known to nobody else.
+    let hidden = url.as_ref().is_some_and(|url| matches!(url.value, HookUrl::Secret(_)));
+    if secret.is_none() && !hidden {
         c.findings.warn(
             place,
             "has no secret, so its receiver cannot tell our news from anybody's",

@@ -1,6 +1,7 @@
 //! From the file as written to the policy: defaults filled in, names looked up, numbers checked, all problems at once.
 
 mod access;
+mod alerts;
 mod desk;
 mod fallbacks;
 mod levels;
@@ -138,6 +139,7 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
     let repeats = repeats::repeats(c, file, mode);
     let admin = desk::admin(c, file, server.listen);
     let triage = desk::triage(c, file, mode == AuthMode::Keys);
+    let alerts = alerts::alerts(c, file, admin.as_ref());
     desk::warn_unread(c, file, plans.ready.values(), admin.is_some() || triage.webhook.is_some());
     let identity = identity?;
     let customers = plans.customers(file, &identity.default_plan, identity.allow_emails, &mut c.findings);
@@ -169,6 +171,7 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
         records: records(file),
         history: history(file),
         repeats,
+        alerts,
         admin,
         concurrency,
     })

@@ -3,11 +3,13 @@
 //! `config/tollgate.toml` describes the keys for operators; the types say what each may hold.
 
 mod access;
+mod alerts;
 mod desk;
 mod limits;
 mod provider;
 
 pub use access::{Auth, ForwardId, Identity, Key};
+pub use alerts::{Alerts, Destination};
 pub use desk::{Admin, HookUrl, Triage, Webhook};
 pub use limits::{Customer, Gateway, Messages, Plan, Quota, RateLimit, Spend, User};
 pub use provider::{Ceiling, Fallback, LongContext, Model, ModelPrice, Pool, Pricing, Upstream};
@@ -68,6 +70,8 @@ table! {
         triage: Triage,
         /// `[records]`
         records: Records,
+        /// `[alerts]`: what operators are told of.
+        alerts: Alerts,
         /// `[history]`
         history: History,
         /// `[admin]`
