@@ -7,6 +7,7 @@
 //! suggest    limits from recorded use; pure
 //! reconcile  the provider's exports beside the history; pure
 //! server     the listener: connections in, a graceful end
+//! reload     another configuration while it runs, whole or not at all
 //! console    pages for operators, in a browser: overview, desk
 //! admin      the listener for operators: who may, and the desk
 //! stack      the thirteen layers a request passes, in order; routes
@@ -53,6 +54,7 @@ pub mod limit;
 pub mod pricing;
 pub mod reconcile;
 pub mod records;
+pub mod reload;
 pub mod repeats;
 pub mod reply;
 pub mod server;

@@ -30,7 +30,6 @@ pub(crate) use guard::Guard;
 pub(crate) use input::text;
 pub(crate) use triage::cursor as triage_cursor;
 
-use crate::config::policy::Admin;
 use crate::stack::Gateway;
 use axum::Router;
 use axum::body::Body;
@@ -48,8 +47,7 @@ struct Shared {
 }
 
 /// Everything operators may ask, as an HTTP service.
-pub fn router(gateway: &Arc<Gateway>, settings: &Admin) -> Router {
-    let guard = Guard::new(settings);
+pub fn router(gateway: &Arc<Gateway>) -> Router {
     Router::new()
         .merge(triage::routes())
         .merge(requests::routes())
@@ -59,7 +57,7 @@ pub fn router(gateway: &Arc<Gateway>, settings: &Admin) -> Router {
         .merge(directory::routes())
         .method_not_allowed_fallback(|| async { Fault::MethodNotAllowed })
         .fallback(|| async { Fault::RouteNotFound })
-        .layer(from_fn_with_state(guard, guard::check))
+        .layer(from_fn_with_state(Arc::clone(gateway), guard::check))
         .with_state(Shared { gateway: Arc::clone(gateway) })
 }
 

@@ -2,11 +2,15 @@
 
 mod alerts;
 mod degrade;
+mod tls;
 
 pub use alerts::{AlertKind, Alerts, Destination};
 pub use degrade::{Admin, Class, Classes, Fallback, Handoff, History, Levels, Records, Repeats, Retry, Triage, Webhook};
 
+pub use tls::{ClientAuth, Tls};
+
 use super::book::Book;
+use super::settings::Settings;
 use crate::domain::{NanoUsd, Period, Priority, Zone};
 use crate::limit::{Bucket, LimitName, Measure};
 use crate::pricing::PriceTable;
@@ -80,6 +84,8 @@ pub struct Policy {
     pub admin: Option<Admin>,
     /// `[concurrency]`
     pub concurrency: Concurrency,
+    /// All of it as it was written, for people.
+    pub settings: Settings,
 }
 
 /// `[server]`
@@ -99,6 +105,8 @@ pub struct Server {
     pub max_connections: usize,
     /// How long SIGTERM waits for requests in flight.
     pub grace: Duration,
+    /// `[server.tls]`; `None` = plain HTTP.
+    pub tls: Option<Arc<Tls>>,
 }
 
 /// Who may call.
@@ -176,7 +184,7 @@ pub enum ForwardId {
 }
 
 /// `[store]`
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreKind {
     /// One process, its journal in this directory.
     Embedded {
@@ -215,7 +223,7 @@ impl StoreKind {
 }
 
 /// `[store] urls`, `cluster` and `sentinel`: the servers that keep the books. Addresses come with their credentials.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RedisServers {
     /// One server.
     One(Secret),

@@ -2,7 +2,6 @@
 
 use super::kept::{Credit, Kept};
 use super::trail::Change;
-use super::view::View;
 use super::{Directory, number};
 use crate::config::{Problem, Warning};
 use crate::domain::{CustomerId, NanoUsd, Period, Timestamp};
@@ -220,7 +219,7 @@ impl Directory {
             let _turn = self.reading.lock().await;
             self.ledger.tell(None, number, None).await?;
             let said = self.all(Collection::Plans, super::said_plan).await?;
-            self.view.store(Arc::new(View::with(self.view.load().policy.clone(), number, said)));
+            self.say(number, said);
         }
         let before = found.and_then(|found| serde_json::from_slice::<Value>(&found.value).ok());
         self.trail.changed(&Change { by, kind: "plan", name, before: before.as_ref(), after: said });

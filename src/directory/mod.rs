@@ -86,9 +86,23 @@ impl Directory {
         if Arc::ptr_eq(&view.policy, policy) {
             return Ok(view);
         }
-        let view = Arc::new(View::with(policy.clone(), view.number, view.said.clone()));
-        self.view.store(view.clone());
-        Ok(view)
+        // A request that began before the configuration was replaced, or ends after it: its own view, for it alone.
+        Ok(Arc::new(View::with(policy.clone(), view.number, view.said.clone())))
+    }
+
+    /// Lays what was said at run time over another configuration. What is said meanwhile is not lost.
+    pub fn replace(&self, policy: &Arc<Policy>) {
+        self.view.rcu(|view| Arc::new(View::with(policy.clone(), view.number, view.said.clone())));
+        // Whether what was said of a customer is sound depends on the plans there are. Found out beside the lock: there may be many.
+        let book = self.view.load().book.clone();
+        let known: Vec<_> = self.customers.lock().iter().map(|(id, entry)| (id.clone(), entry.clone())).collect();
+        for (id, old) in known {
+            let new = Arc::new(old.over(&id, &book));
+            let mut customers = self.customers.lock();
+            if let Some(entry) = customers.get_mut(&id).filter(|entry| Arc::ptr_eq(entry, &old)) {
+                *entry = new;
+            }
+        }
     }
 
     /// What was said of a customer, as far as this gateway knows; `None` for nothing.
@@ -111,7 +125,7 @@ impl Directory {
             let _turn = self.reading.lock().await;
             if self.view.load().number != in_force.plans {
                 let said = self.all(Collection::Plans, said_plan).await?;
-                self.view.store(Arc::new(View::with(self.view.load().policy.clone(), in_force.plans, said)));
+                self.say(in_force.plans, said);
             }
         }
         let known = self.customers.lock().get(id).map_or(0, |entry| entry.number);
@@ -148,15 +162,20 @@ impl Directory {
     /// Reads everything, where nobody else changes it.
     async fn load(&self) -> Result<(), StoreError> {
         let plans = self.all(Collection::Plans, said_plan).await?;
-        let view = Arc::new(View::with(self.view.load().policy.clone(), number(), plans));
+        self.say(number(), plans);
+        let book = self.view.load().book.clone();
         let overrides = self.all(Collection::Overrides, |one| Ok((one.id.clone(), Kept::read(&one.document.value)?))).await?;
         let now = self.clock.now();
         for (id, kept) in overrides {
-            let entry = Entry::new(&id, Some(kept), &view.book, number(), now);
+            let entry = Entry::new(&id, Some(kept), &book, number(), now);
             self.remember(&id, Arc::new(entry));
         }
-        self.view.store(view);
         Ok(())
+    }
+
+    /// Puts plans in force under this number, over the configuration of the moment.
+    fn say(&self, number: u64, said: Vec<(Arc<str>, serde_json::Value)>) {
+        self.view.rcu(|view| Arc::new(View::with(view.policy.clone(), number, said.clone())));
     }
 
     async fn all<T>(

@@ -21,6 +21,7 @@ use crate::store::documents::Documents;
 use crate::store::leases::Keeper;
 use crate::store::settler::Settler;
 use crate::store::{Ledger, Stores};
+use crate::telemetry::reload::Reloads;
 use crate::telemetry::{Metrics, Record};
 use crate::triage::Desk;
 use crate::upstream::{Breakers, Client, Orphans, Tasks};
@@ -84,6 +85,10 @@ pub struct Gateway {
     pub long_counts: Arc<Semaphore>,
     /// How near each pool is to its ceiling.
     pub levels: Arc<Levels>,
+    /// What became of changed configurations.
+    pub reloads: Reloads,
+    /// Places for settlements.
+    places: usize,
     /// What operators are told of.
     pub alerts: Alerts,
     calendar: Mutex<Calendar>,
@@ -120,11 +125,13 @@ impl Gateway {
         let Stores { ledger, documents } = stores;
         let client = Client::new(&policy)?;
         let Concurrency { slots, queue, queue_per_customer, orphans, orphans_per_customer, .. } = policy.concurrency;
-        let places = slots + queue + SPARE_SETTLEMENTS;
+        let places = places(&policy.concurrency);
         let lease = policy.store.lease();
         let ceilings = Arc::new(Ceilings::new(clock.clone()));
         let settler = Settler::start(ledger.clone(), places).telling(ceilings.clone());
         let (metrics, tasks) = (Arc::<Metrics>::default(), Tasks::default());
+        metrics.tls.show(&policy);
+        let reloads = Reloads::new(clock.now(), &metrics.reload);
         let triage = Desk::start(documents.clone(), &policy.triage, clock.clone(), metrics.clone())?;
         let levels = Arc::new(Levels::new(ceilings, documents.clone(), clock.clone()));
         let policy = Arc::new(ArcSwap::from_pointee(policy));
@@ -165,8 +172,37 @@ impl Gateway {
             empty: EmptyBuckets::default(),
             jobs: Board::default(),
             long_counts: Arc::new(Semaphore::new(LONG_COUNTS)),
+            reloads,
+            places,
             policy,
         }))
+    }
+
+    /// Puts another configuration in force, whole. Requests that began under the one before end under it; balances, levels, breakers,
+    /// slots in use and what was said at run time stay. What takes a restart ([`crate::reload`] refuses such a change) stays as it was.
+    ///
+    /// # Errors
+    /// When an HTTP client cannot be built; nothing is changed then.
+    pub fn adopt(&self, policy: Policy) -> Result<(), crate::upstream::ClientError> {
+        let triage = self.triage.prepare(&policy.triage)?;
+        self.client.prepare(&policy)?;
+        let policy = Arc::new(policy);
+        let Concurrency { slots, queue, queue_per_customer, orphans, orphans_per_customer, .. } = policy.concurrency;
+        self.triage.put(triage);
+        self.slots.resize(slots, queue, queue_per_customer);
+        self.orphans.resize(orphans, orphans_per_customer);
+        // Before the policy itself, so that the first request under it finds the plans that belong to it.
+        self.directory.replace(&policy);
+        let before = self.policy.swap(policy.clone());
+        self.metrics.forget(&before, &policy);
+        self.metrics.tls.show(&policy);
+        Ok(())
+    }
+
+    /// Requests that may be in flight or in line, as far as there are places for their settlements.
+    #[must_use]
+    pub const fn most_requests(&self) -> usize {
+        self.places
     }
 
     /// The record of a request that arrives now, kept as the policy says.
@@ -207,6 +243,12 @@ impl Gateway {
         }
         calendar.periods[period as usize]
     }
+}
+
+/// Places for settlements that a gateway makes at its start: as many requests may ever be in flight or in line.
+#[must_use]
+pub const fn places(concurrency: &Concurrency) -> usize {
+    concurrency.slots + concurrency.queue + SPARE_SETTLEMENTS
 }
 
 /// How the pools stand, for the alerts.

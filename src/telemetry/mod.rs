@@ -6,6 +6,8 @@ pub mod log;
 pub mod metrics;
 pub mod outage;
 pub mod record;
+pub mod reload;
+pub mod tls;
 pub mod triage;
 
 pub use clock::SystemClock;

@@ -129,10 +129,25 @@ impl Running {
         }
     }
 
+    /// A line of its log, as soon as there is one that `find` takes.
+    pub fn logged<T>(&self, find: impl Fn(&str) -> Option<T>) -> T {
+        wait(&self.log, find, &self.log)
+    }
+
+    /// Everything it has logged so far.
+    pub fn log(&self) -> Vec<String> {
+        self.log.lock().clone()
+    }
+
+    /// Sends it a signal, such as `HUP`.
+    pub fn signal(&self, name: &str) {
+        let kill = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status().expect("kill");
+        assert!(kill.success(), "the process is still there");
+    }
+
     /// Ends it with SIGTERM and waits; gives back its directory.
     pub fn terminate(mut self) -> (ExitStatus, tempfile::TempDir) {
-        let kill = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().expect("kill");
-        assert!(kill.success(), "the process is still there");
+        self.signal("TERM");
         let deadline = Instant::now() + PATIENCE;
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("a child of ours") {
