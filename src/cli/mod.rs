@@ -103,6 +103,8 @@ struct HistorySource {
     #[arg(long, conflicts_with = "url")]
     store: bool,
     #[command(flatten)]
+    trust: ask::Trust,
+    #[command(flatten)]
     config: ConfigPath,
 }
 

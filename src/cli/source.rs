@@ -67,8 +67,7 @@ impl Source {
         }
         let base = reqwest::Url::parse(&args.url).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
         let base = base.ok_or_else(|| (format!("{:?} is not a URL; write http://127.0.0.1:8081", args.url), BAD_CONFIG))?;
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().map_err(|error| (error.to_string(), 1))?;
+        let client = args.trust.client(PATIENCE).map_err(|message| (message, BAD_CONFIG))?;
         Ok(Self::Gateway { base, token: args.token.clone(), client })
     }
 
