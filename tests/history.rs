@@ -14,6 +14,8 @@ mod commands;
 mod mortal_redis;
 #[path = "history/series.rs"]
 mod series;
+#[path = "history/shadow.rs"]
+mod shadow;
 
 macro_rules! suite {
     ($module:ident: $store:ident) => {
