@@ -65,7 +65,7 @@ async fn a_shadow_counts_what_the_same_limit_refuses_when_it_is_real() {
         ("rpm = 4", "customer.rpm"),
         ("rpm = { limit = 5, window = \"sliding\" }", "customer.rpm"),
         ("tpm = 60", "customer.tpm"),
-        ("spend = { day = 0.0003 }", "customer.spend_day"),
+        ("spend = { day = 0.0006 }", "customer.spend_day"),
         ("quota = { requests_day = 7 }", "customer.requests_day"),
         ("user = { rpm = 3 }", "user.rpm"),
     ] {
