@@ -37,7 +37,7 @@ async fn twelve(bed: &Bed) -> Vec<(u16, String)> {
     let mut all = Vec::new();
     for n in 0..12 {
         let user = if n % 3 == 0 { "u1" } else { "u2" };
-        let request = bed.chat("ann", "m-big", r#","max_tokens":5"#).header("x-user-id", user);
+        let request = bed.chat("ann", "m-big", r#","max_tokens":5,"n":8"#).header("x-user-id", user);
         let reply = request.send().await.expect("an answer");
         let status = reply.status().as_u16();
         let body: Value = serde_json::from_str(&reply.text().await.expect("whole")).expect("JSON");
@@ -65,7 +65,7 @@ async fn a_shadow_counts_what_the_same_limit_refuses_when_it_is_real() {
         ("rpm = 4", "customer.rpm"),
         ("rpm = { limit = 5, window = \"sliding\" }", "customer.rpm"),
         ("tpm = 60", "customer.tpm"),
-        ("spend = { day = 0.0006 }", "customer.spend_day"),
+        ("spend = { day = 0.004 }", "customer.spend_day"),
         ("quota = { requests_day = 7 }", "customer.requests_day"),
         ("user = { rpm = 3 }", "user.rpm"),
     ] {
