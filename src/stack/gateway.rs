@@ -11,6 +11,7 @@ use super::slots::Slots;
 use crate::alert::{Alerts, Gauge, Owner, Pin, Seen, Sources};
 use crate::config::Policy;
 use crate::config::policy::Concurrency;
+use crate::directory::keys::KeyKeeper;
 use crate::directory::{Directory, LogTrail};
 use crate::domain::{Boundaries, Clock, Period, RequestId, ReservationId, Timestamp, Zone};
 use crate::estimate::Estimator;
@@ -49,7 +50,7 @@ pub struct Gateway {
     /// Those who wait for a person.
     pub triage: Desk,
     /// Plans and overrides set at run time.
-    pub directory: Directory,
+    pub directory: Arc<Directory>,
     /// What is kept of each request.
     pub records: Arc<Records>,
     /// The books of proposed plans.
@@ -95,6 +96,7 @@ pub struct Gateway {
     /// What operators are told of.
     pub alerts: Alerts,
     calendar: Mutex<Calendar>,
+    _keys: KeyKeeper,
     _levels: LevelKeeper,
     /// Renews the holds of this gateway and books those of dead ones.
     _keeper: Keeper,
@@ -139,6 +141,8 @@ impl Gateway {
         let levels = Arc::new(Levels::new(ceilings, documents.clone(), clock.clone()));
         let policy = Arc::new(ArcSwap::from_pointee(policy));
         let in_force = policy.clone();
+        let trail = Arc::new(LogTrail);
+        let directory = Arc::new(Directory::new(policy.load_full(), documents.clone(), ledger.clone(), clock.clone(), trail));
         let gauges = levels.clone();
         let alerts = Alerts::start(Sources {
             policy: policy.clone(),
@@ -153,7 +157,8 @@ impl Gateway {
             levels,
             alerts,
             triage,
-            directory: Directory::new(policy.load_full(), documents.clone(), ledger.clone(), clock.clone(), Arc::new(LogTrail)),
+            _keys: KeyKeeper::start(directory.clone()),
+            directory,
             records: Arc::new(Records::start(documents.clone(), metrics.clone())),
             shadows: Shadows::new(clock.clone()),
             history: History::start(documents.clone(), policy.load().history, clock.clone(), metrics.clone()),
