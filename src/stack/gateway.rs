@@ -21,6 +21,7 @@ use crate::store::documents::Documents;
 use crate::store::leases::Keeper;
 use crate::store::settler::Settler;
 use crate::store::{Ledger, Stores};
+use crate::telemetry::otlp::Otlp;
 use crate::telemetry::reload::Reloads;
 use crate::telemetry::{Metrics, Record};
 use crate::triage::Desk;
@@ -91,6 +92,8 @@ pub struct Gateway {
     places: usize,
     /// What operators are told of.
     pub alerts: Alerts,
+    /// What OpenTelemetry is told; `None` = nothing.
+    pub otlp: Option<Arc<Otlp>>,
     calendar: Mutex<Calendar>,
     _levels: LevelKeeper,
     /// Renews the holds of this gateway and books those of dead ones.
@@ -134,6 +137,8 @@ impl Gateway {
         let reloads = Reloads::new(clock.now(), &metrics.reload);
         let triage = Desk::start(documents.clone(), &policy.triage, clock.clone(), metrics.clone())?;
         let levels = Arc::new(Levels::new(ceilings, documents.clone(), clock.clone()));
+        let otlp = policy.telemetry.otlp.as_ref();
+        let otlp = otlp.map(|settings| Otlp::start(settings, clock.clone(), metrics.clone())).transpose()?;
         let policy = Arc::new(ArcSwap::from_pointee(policy));
         let in_force = policy.clone();
         let gauges = levels.clone();
@@ -149,6 +154,7 @@ impl Gateway {
             _levels: LevelKeeper::start(levels.clone(), move || in_force.load().levels.clone()),
             levels,
             alerts,
+            otlp,
             triage,
             directory: Directory::new(policy.load_full(), documents.clone(), ledger.clone(), clock.clone(), Arc::new(LogTrail)),
             records: Arc::new(Records::start(documents.clone(), metrics.clone())),
@@ -210,7 +216,11 @@ impl Gateway {
     pub fn record(&self, api: Api) -> Record {
         let record = Record::new(RequestId::new(fastrand::u128(..)), api, self.metrics.clone());
         let now = self.clock.now();
-        record.watched(self.history.clone(), now).kept(self.records.clone(), now, self.policy.load().records.keep)
+        record.traced(self.otlp.as_ref(), now).watched(self.history.clone(), now).kept(
+            self.records.clone(),
+            now,
+            self.policy.load().records.keep,
+        )
     }
 
     /// Shows the alerts what was decided on a request's claims.
