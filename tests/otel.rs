@@ -19,11 +19,18 @@ use collector::Collector;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use std::time::Duration;
 use tollgate::demo::ProviderOptions;
+use tollgate::demo::provider::Script;
+use tollgate::wire::Usage;
 
 /// A reply of 10 tokens in and 99 out, from a model that calls itself by another name.
 pub const REPLY: &str = r#"{"id":"r1","model":"m-big-2026","choices":[{"message":{"content":"SECRET-ANSWER"},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":99}}"#;
 /// What that costs at the prices of `m-big`, nano-dollars.
 pub const COST: &str = "1015000";
+
+/// The script of that reply.
+pub fn reply() -> Script {
+    Script::json(200, REPLY).used(Usage { uncached_input: 10, output: 99, ..Usage::default() })
+}
 
 /// Nothing is sent on its own: what is seen was flushed, or nothing.
 pub fn telemetry(collector: &Collector, more: &str) -> String {

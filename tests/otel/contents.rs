@@ -1,7 +1,7 @@
 //! What a collector never sees, whose trace it is, and what the provider learns of it.
 
 use crate::collector::{Collector, attributes};
-use crate::{REPLY, bed_of, told};
+use crate::{bed_of, reply, told};
 use tollgate::demo::provider::Script;
 
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -15,7 +15,7 @@ async fn nothing_that_was_said_is_told_and_the_customer_only_if_wanted() {
     for wanted in [false, true] {
         let collector = Collector::new().await;
         let bed = bed_of(&collector, &format!("customer_ids = {wanted}"), "").await;
-        bed.provider.script(Script::json(200, REPLY));
+        bed.provider.script(reply());
         bed.provider.script(Script::json(400, r#"{"error":{"message":"SECRET-ERROR","type":"invalid_request_error"}}"#));
         for stream in ["false", "true"] {
             let body = format!(

@@ -1,10 +1,11 @@
 //! The spans of a request: which there are, under which, called what, and saying what.
 
 use crate::collector::{Collector, attributes};
-use crate::{COST, REPLY, bed_of, told};
+use crate::{COST, REPLY, bed_of, reply, told};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use std::collections::BTreeMap;
 use tollgate::demo::provider::Script;
+use tollgate::wire::Usage;
 
 const SERVER: i32 = 2;
 const CLIENT: i32 = 3;
@@ -47,10 +48,10 @@ fn assert_tree(spans: &[Span]) {
 async fn an_answered_chat_is_a_request_its_admission_and_one_call() {
     let collector = Collector::new().await;
     let bed = bed_of(&collector, "service_name = \"gate\"", "").await;
-    bed.provider.script(Script::json(200, REPLY));
-    let reply = bed.chat("t", "m-big", "").send().await.expect("an answer");
-    let id = reply.headers()["x-tollgate-request-id"].to_str().expect("text").to_owned();
-    assert_eq!(reply.bytes().await.expect("whole"), REPLY);
+    bed.provider.script(reply());
+    let answer = bed.chat("t", "m-big", "").send().await.expect("an answer");
+    let id = answer.headers()["x-tollgate-request-id"].to_str().expect("text").to_owned();
+    assert_eq!(answer.bytes().await.expect("whole"), REPLY);
     let spans = told(&bed, &collector, 1).await;
     let shapes: Vec<_> = spans.iter().map(shape).collect();
     assert_eq!(shapes, [("chat m-big", SERVER, false), ("admit", 1, false), ("chat m-big", CLIENT, false)]);
@@ -68,7 +69,7 @@ async fn an_answered_chat_is_a_request_its_admission_and_one_call() {
         ("tollgate.api", "chat"),
         ("tollgate.app", "passthrough"),
         ("tollgate.plan", "case"),
-        ("tollgate.priority", "interactive"),
+        ("tollgate.priority", "live"),
         ("tollgate.attempts", "1"),
         ("tollgate.waited", "0.0"),
         ("tollgate.cost_nano_usd", COST),
@@ -110,8 +111,8 @@ fn assert_resource(collector: &Collector) {
 async fn a_stream_says_so_and_its_call_lasts_to_its_end() {
     let collector = Collector::new().await;
     let bed = bed_of(&collector, "", "").await;
-    let reply = bed.chat("t", "m-big", r#","stream":true,"max_tokens":50"#).send().await.expect("an answer");
-    reply.bytes().await.expect("whole");
+    let answer = bed.chat("t", "m-big", r#","stream":true,"max_tokens":50"#).send().await.expect("an answer");
+    answer.bytes().await.expect("whole");
     let spans = told(&bed, &collector, 1).await;
     assert_tree(&spans);
     let [root, _, call] = &spans[..] else { panic!("{spans:#?}") };
@@ -128,13 +129,13 @@ async fn a_stream_says_so_and_its_call_lasts_to_its_end() {
 #[tokio::test]
 async fn a_refusal_says_why_by_which_limit_and_calls_nobody() {
     let collector = Collector::new().await;
-    let more = "[plans.one]\nmessages = { rate = \"1/h\", burst = 1 }\n[customers.few]\nplan = \"one\"\n";
+    let more = "[plans.one]\nmessages = { rate = \"1/h\", burst = 1 }\nspend = { day = 1.0 }\n[customers.few]\nplan = \"one\"\n";
     let bed = bed_of(&collector, "", more).await;
-    bed.provider.script(Script::json(200, REPLY));
+    bed.provider.script(reply());
     for status in [200, 429, 429] {
-        let reply = bed.chat("few", "m-big", "").send().await.expect("an answer");
-        assert_eq!(reply.status(), status);
-        reply.bytes().await.expect("whole");
+        let answer = bed.chat("few", "m-big", "").send().await.expect("an answer");
+        assert_eq!(answer.status(), status);
+        answer.bytes().await.expect("whole");
     }
     let spans = told(&bed, &collector, 3).await;
     let roots: Vec<_> = spans.iter().filter(|span| span.kind == SERVER).collect();
@@ -166,10 +167,10 @@ async fn a_call_that_is_tried_again_is_two_spans_with_the_wait_between() {
     let bed = bed_of(&collector, "", "[retry]\nmax = 1\nbreaker = { failures = 0 }\n").await;
     let error = r#"{"error":{"message":"SECRET","type":"server_error","param":null,"code":null}}"#;
     bed.provider.script(Script::json(503, error).header("retry-after", "0"));
-    bed.provider.script(Script::json(200, REPLY));
-    let reply = bed.chat("t", "m-big", "").send().await.expect("an answer");
-    assert_eq!(reply.status(), 200);
-    reply.bytes().await.expect("whole");
+    bed.provider.script(reply());
+    let answer = bed.chat("t", "m-big", "").send().await.expect("an answer");
+    assert_eq!(answer.status(), 200);
+    answer.bytes().await.expect("whole");
     let spans = told(&bed, &collector, 1).await;
     assert_tree(&spans);
     let shapes: Vec<_> = spans.iter().map(shape).collect();
@@ -213,9 +214,9 @@ async fn a_provider_that_cannot_answer_is_an_error_of_the_request_too() {
     let collector = Collector::new().await;
     let bed = bed_of(&collector, "", "").await;
     bed.provider.script(Script::json(500, r#"{"error":{"message":"m","type":"server_error"}}"#));
-    let reply = bed.chat("t", "m-big", "").send().await.expect("an answer");
-    assert_eq!(reply.status(), 500);
-    reply.bytes().await.expect("whole");
+    let answer = bed.chat("t", "m-big", "").send().await.expect("an answer");
+    assert_eq!(answer.status(), 500);
+    answer.bytes().await.expect("whole");
     let spans = told(&bed, &collector, 1).await;
     let shapes: Vec<_> = spans.iter().map(shape).collect();
     assert_eq!(shapes, [("chat m-big", SERVER, true), ("admit", 1, false), ("chat m-big", CLIENT, true)]);
@@ -227,13 +228,14 @@ async fn a_provider_that_cannot_answer_is_an_error_of_the_request_too() {
 #[tokio::test]
 async fn a_fallback_is_a_second_call_of_another_model() {
     let collector = Collector::new().await;
-    let more = "[plans.cheap]\nmessages = \"unlimited\"\non_provider = [\"cheaper\"]\n[customers.c]\nplan = \"cheap\"\n";
+    let more = "[plans.cheap]\nmessages = \"unlimited\"\nspend = { day = 1.0 }\non_provider = [\"cheaper\"]\n[customers.c]\nplan = \"cheap\"\n";
     let bed = bed_of(&collector, "", more).await;
+    let used = Usage { uncached_input: 10, output: 99, ..Usage::default() };
     bed.provider.script(Script::json(500, r#"{"error":{"message":"m","type":"server_error"}}"#));
-    bed.provider.script(Script::json(200, REPLY.replace("m-big-2026", "m-small-2026")));
-    let reply = bed.chat("c", "m-big", "").header("x-request-class", "general").send().await.expect("an answer");
-    assert_eq!(reply.headers()["x-tollgate-degraded"], "cheaper;cause=provider");
-    reply.bytes().await.expect("whole");
+    bed.provider.script(Script::json(200, REPLY.replace("m-big-2026", "m-small-2026")).used(used));
+    let answer = bed.chat("c", "m-big", "").header("x-request-class", "general").send().await.expect("an answer");
+    assert_eq!(answer.headers()["x-tollgate-degraded"], "cheaper;cause=provider");
+    answer.bytes().await.expect("whole");
     let spans = told(&bed, &collector, 1).await;
     assert_tree(&spans);
     let calls: Vec<_> = spans.iter().filter(|span| span.kind == CLIENT).collect();
@@ -267,5 +269,5 @@ async fn a_fallback_is_a_second_call_of_another_model() {
         ])
     };
     assert_eq!(tokens, [(series("input"), Some(10.0), 1), (series("output"), Some(99.0), 1)]);
-    bed.quiet().await;
+    bed.assert_books(&["c"]).await;
 }

@@ -130,9 +130,15 @@ pub async fn spans(mut sender: Sender, mut queue: mpsc::Receiver<Told>, interval
                 Told::Spans(more) => spans.extend(more),
                 Told::Flush(ack) => flushes.push(ack),
             }
-            if flushes.is_empty() && spans.len() < BATCH && !sender.hurry.is_cancelled() {
-                next = timeout_at(due, queue.recv()).await.ok().flatten();
+            if !flushes.is_empty() || spans.len() >= BATCH {
+                break;
             }
+            // At the end of the gateway there is no waiting for more, but what is there goes together.
+            next = if sender.hurry.is_cancelled() {
+                queue.try_recv().ok()
+            } else {
+                timeout_at(due, queue.recv()).await.ok().flatten()
+            };
         }
         let count = spans.len() as u64;
         if count > 0 {
