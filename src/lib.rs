@@ -14,7 +14,7 @@
 //! alert      what operators are told of, once, in the log, the metrics and webhooks
 //! reply      our own answers: refusal -> status, headers, body; the rate headers
 //! degrade    levels: what is given up when there is not enough; decisions only
-//! directory  plans and overrides set at run time, over those of the configuration
+//! directory  plans, overrides and gateway keys set at run time, over those of the configuration
 //! records    what is kept of each request, to be looked up
 //! history    what each customer used over time, and what each model used per day
 //! repeats    requests that are sent twice, and those that are answered later: what is stored of them

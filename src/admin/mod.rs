@@ -5,6 +5,7 @@
 //! fault    what is said to who may not, or asks wrongly
 //! input    bodies and query strings, read strictly
 //! directory /admin/customers/{id}/override and /credits, /admin/plans: what is set at run time
+//! keys     /admin/keys: gateway keys made at run time
 //! alerts   /admin/alerts: what operators were told of
 //! history  /admin/history: what was used over time
 //! levels   /admin/levels: see and pin
@@ -21,6 +22,7 @@ mod fault;
 mod guard;
 mod history;
 mod input;
+mod keys;
 mod levels;
 mod requests;
 mod triage;
@@ -55,6 +57,7 @@ pub fn router(gateway: &Arc<Gateway>) -> Router {
         .merge(levels::routes())
         .merge(alerts::routes())
         .merge(directory::routes())
+        .merge(keys::routes())
         .method_not_allowed_fallback(|| async { Fault::MethodNotAllowed })
         .fallback(|| async { Fault::RouteNotFound })
         .layer(from_fn_with_state(Arc::clone(gateway), guard::check))

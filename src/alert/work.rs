@@ -207,7 +207,7 @@ impl Worker {
             return;
         }
         match timeout(PATIENCE, streak(&*self.sources.documents, cap, today[1], today[0])).await {
-            Ok(Ok(streak)) if streak.days % policy.alerts.days_at_cap.max(1) == 0 => {
+            Ok(Ok(streak)) if streak.days.is_multiple_of(policy.alerts.days_at_cap.max(1)) => {
                 let mark =
                     Mark::new(format!("days:{}:{}:{whose}", cap.period.as_str(), today[1]), 2 * Duration::from_secs(SLACK));
                 self.claim(Kind::DaysAtCap, mark, policy, now, || words.days_at_cap(one, streak));
@@ -274,7 +274,7 @@ impl Worker {
             let Ok(Ok(())) = timeout(PATIENCE, shelf::keep(documents, alert, policy.alerts.keep)).await else { return };
             self.unkept.pop_front();
             self.kept += 1;
-            if self.kept % PRUNE == 0 {
+            if self.kept.is_multiple_of(PRUNE) {
                 // Should it fail it is done the next time; the alerts have an end of their own.
                 let _ = timeout(PATIENCE, shelf::prune(documents)).await;
             }

@@ -129,7 +129,7 @@ pub enum Auth {
 }
 
 /// A calling application: a gateway key and what it may do.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct App {
     /// Its name.
     pub name: Arc<str>,
@@ -143,6 +143,19 @@ pub struct App {
     pub models: Vec<Box<str>>,
     /// Patterns of customers it may act for; empty = all.
     pub customers: Vec<Box<str>>,
+    /// Patterns of paths it may call; empty = all.
+    pub routes: Vec<Box<str>>,
+    /// Pools whose models it may use; empty = all, and models in no pool.
+    pub pools: Vec<Box<str>>,
+}
+
+impl App {
+    /// Whether it may use this model, of this pool.
+    #[must_use]
+    pub fn may_use(&self, model: &str, pool: Option<&Pool>) -> bool {
+        let named = self.models.is_empty() || self.models.iter().any(|pattern| super::matches(pattern, model));
+        named && (self.pools.is_empty() || pool.is_some_and(|pool| self.pools.iter().any(|known| **known == *pool.name)))
+    }
 }
 
 /// `[identity]`

@@ -10,6 +10,7 @@ use super::slots::Slots;
 use crate::alert::{Alerts, Gauge, Owner, Pin, Seen, Sources};
 use crate::config::Policy;
 use crate::config::policy::Concurrency;
+use crate::directory::keys::KeyKeeper;
 use crate::directory::{Directory, LogTrail};
 use crate::domain::{Boundaries, Clock, Period, RequestId, ReservationId, Timestamp, Zone};
 use crate::estimate::Estimator;
@@ -49,7 +50,7 @@ pub struct Gateway {
     /// Those who wait for a person.
     pub triage: Desk,
     /// Plans and overrides set at run time.
-    pub directory: Directory,
+    pub directory: Arc<Directory>,
     /// What is kept of each request.
     pub records: Arc<Records>,
     /// What was used over time.
@@ -95,6 +96,7 @@ pub struct Gateway {
     /// What OpenTelemetry is told; `None` = nothing.
     pub otlp: Option<Arc<Otlp>>,
     calendar: Mutex<Calendar>,
+    _keys: KeyKeeper,
     _levels: LevelKeeper,
     /// Renews the holds of this gateway and books those of dead ones.
     _keeper: Keeper,
@@ -141,6 +143,8 @@ impl Gateway {
         let otlp = otlp.map(|settings| Otlp::start(settings, clock.clone(), metrics.clone())).transpose()?;
         let policy = Arc::new(ArcSwap::from_pointee(policy));
         let in_force = policy.clone();
+        let trail = Arc::new(LogTrail);
+        let directory = Arc::new(Directory::new(policy.load_full(), documents.clone(), ledger.clone(), clock.clone(), trail));
         let gauges = levels.clone();
         let alerts = Alerts::start(Sources {
             policy: policy.clone(),
@@ -156,7 +160,8 @@ impl Gateway {
             alerts,
             otlp,
             triage,
-            directory: Directory::new(policy.load_full(), documents.clone(), ledger.clone(), clock.clone(), Arc::new(LogTrail)),
+            _keys: KeyKeeper::start(directory.clone()),
+            directory,
             records: Arc::new(Records::start(documents.clone(), metrics.clone())),
             history: History::start(documents.clone(), policy.load().history, clock.clone(), metrics.clone()),
             _keeper: Keeper::start(&ledger, settler.running(), lease),

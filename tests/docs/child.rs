@@ -61,9 +61,12 @@ impl Running {
         let mut running = Self::spawn(&[&["serve"], args].concat(), &[&listen, variables].concat());
         let address = |line: &str| {
             let line: Value = serde_json::from_str(line).ok()?;
-            (line["message"] == "serving").then(|| line["address"].as_str().map(str::to_owned))?
+            let text = |field: &str| line[field].as_str().map(str::to_owned);
+            (line["message"] == "serving").then(|| Some((text("address")?, text("admin"))))?
         };
-        running.url = format!("http://{}", wait(&running.log, address, &running.log));
+        let (address, admin) = wait(&running.log, address, &running.log);
+        running.url = format!("http://{address}");
+        running.admin = admin.map(|admin| format!("http://{admin}")).unwrap_or_default();
         running
     }
 

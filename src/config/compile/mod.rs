@@ -1,6 +1,6 @@
 //! From the file as written to the policy: defaults filled in, names looked up, numbers checked, all problems at once.
 
-mod access;
+pub(super) mod access;
 mod alerts;
 mod desk;
 mod fallbacks;

@@ -42,6 +42,10 @@ pub enum Collection {
     Pins,
     /// How near pools are to their ceilings.
     Levels,
+    /// Gateway keys made at run time.
+    Keys,
+    /// When each was last used.
+    KeyUses,
     /// What operators were told of.
     Alerts,
     /// That they were told, so that nobody tells them again.
@@ -50,7 +54,7 @@ pub enum Collection {
 
 impl Collection {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Requests,
         Self::ProviderRequests,
         Self::Replies,
@@ -61,6 +65,8 @@ impl Collection {
         Self::Overrides,
         Self::Pins,
         Self::Levels,
+        Self::Keys,
+        Self::KeyUses,
         Self::Alerts,
         Self::AlertMarks,
     ];
@@ -79,6 +85,8 @@ impl Collection {
             Self::Overrides => "override",
             Self::Pins => "pin",
             Self::Levels => "level",
+            Self::Keys => "key",
+            Self::KeyUses => "key_use",
             Self::Alerts => "alert",
             Self::AlertMarks => "alert_mark",
         }
@@ -93,7 +101,10 @@ impl Collection {
     /// Whether its documents can be listed. Those of the others, of which there is one or more a request, can only be read by id.
     #[must_use]
     pub const fn is_listed(self) -> bool {
-        matches!(self, Self::Jobs | Self::Tickets | Self::Plans | Self::Overrides | Self::Pins | Self::Alerts)
+        matches!(
+            self,
+            Self::Jobs | Self::Tickets | Self::Plans | Self::Overrides | Self::Pins | Self::Keys | Self::KeyUses | Self::Alerts
+        )
     }
 }
 
