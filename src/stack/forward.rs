@@ -11,6 +11,7 @@ use super::failed::{Failed, ProviderFault};
 use super::gateway::Gateway;
 use crate::degrade::breaker::Report;
 use crate::telemetry::metrics::{Name, UpstreamLabels};
+use crate::upstream::client::TRACEPARENT;
 use crate::upstream::{NoReply, Orphans, Outgoing, ProviderReply, peek};
 use crate::wire::edit::Edits;
 use crate::wire::error;
@@ -131,8 +132,15 @@ async fn send(call: &Call, edits: &Edits, fresh: bool, gateway: &Gateway) -> Res
     };
     let upstream = &call.target.upstream;
     let customer = call.who.customer.id.as_str();
-    let outgoing = Outgoing { upstream, head: &call.who.head, credential, customer, model: &call.target.model, body, fresh };
+    let (head, record) = (&call.who.head, &call.who.record);
+    // Where no trace is kept here, that of the caller goes on as it came.
+    let propagates = call.who.policy.telemetry.propagate;
+    let trace = propagates.then(|| record.traceparent().or_else(|| head.headers.get(TRACEPARENT).cloned())).flatten();
+    let outgoing = Outgoing { upstream, head, credential, customer, model: &call.target.model, trace, body, fresh };
     let result = gateway.client.send(outgoing).await;
+    if let Ok(reply) = &result {
+        record.replied(reply.status().as_u16());
+    }
     let label = match &result {
         Ok(reply) if reply.status().is_success() => "ok",
         Ok(reply) if reply.status() == StatusCode::TOO_MANY_REQUESTS => "rate_limited",

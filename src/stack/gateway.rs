@@ -23,6 +23,7 @@ use crate::store::documents::Documents;
 use crate::store::leases::Keeper;
 use crate::store::settler::Settler;
 use crate::store::{Ledger, Stores};
+use crate::telemetry::otlp::Otlp;
 use crate::telemetry::reload::Reloads;
 use crate::telemetry::{Metrics, Record};
 use crate::trail::StoredTrail;
@@ -102,6 +103,8 @@ pub struct Gateway {
     places: usize,
     /// What operators are told of.
     pub alerts: Alerts,
+    /// What OpenTelemetry is told; `None` = nothing.
+    pub otlp: Option<Arc<Otlp>>,
     calendar: Mutex<Calendar>,
     _keys: KeyKeeper,
     _levels: LevelKeeper,
@@ -147,6 +150,8 @@ impl Gateway {
         let triage = Desk::start(documents.clone(), &policy.triage, clock.clone(), metrics.clone())?;
         let levels = Arc::new(Levels::new(ceilings, documents.clone(), clock.clone()));
         let trail = Arc::new(StoredTrail::new(documents.clone(), clock.clone()));
+        let otlp = policy.telemetry.otlp.as_ref();
+        let otlp = otlp.map(|settings| Otlp::start(settings, clock.clone(), metrics.clone())).transpose()?;
         let policy = Arc::new(ArcSwap::from_pointee(policy));
         let in_force = policy.clone();
         let directory =
@@ -164,6 +169,7 @@ impl Gateway {
             _levels: LevelKeeper::start(levels.clone(), move || in_force.load().levels.clone()),
             levels,
             alerts,
+            otlp,
             triage,
             _keys: KeyKeeper::start(directory.clone()),
             directory,
@@ -230,7 +236,11 @@ impl Gateway {
     pub fn record(&self, api: Api) -> Record {
         let record = Record::new(RequestId::new(fastrand::u128(..)), api, self.metrics.clone());
         let now = self.clock.now();
-        record.watched(self.history.clone(), now).kept(self.records.clone(), now, self.policy.load().records.keep)
+        record.traced(self.otlp.as_ref(), now).watched(self.history.clone(), now).kept(
+            self.records.clone(),
+            now,
+            self.policy.load().records.keep,
+        )
     }
 
     /// Shows the alerts what was decided on a request's claims.

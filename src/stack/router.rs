@@ -80,16 +80,10 @@ impl Routes {
 
     async fn serve(self, api: Api, request: Request) -> Response {
         let (head, body) = request.into_parts();
+        let record = Arc::new(self.gateway.record(api).continuing(&head.headers));
         let peer = head.extensions.get::<Peer>().map_or_else(|| [127, 0, 0, 1].into(), |peer| peer.0.ip());
-        let arrived = Arrived {
-            api,
-            head,
-            body,
-            peer,
-            at: self.gateway.clock.now(),
-            policy: self.gateway.policy.load_full(),
-            record: Arc::new(self.gateway.record(api)),
-        };
+        let arrived =
+            Arrived { api, head, body, peer, at: self.gateway.clock.now(), policy: self.gateway.policy.load_full(), record };
         let stack = match api {
             Api::Jobs(_) => self.desk,
             Api::Triage(_) => self.status,

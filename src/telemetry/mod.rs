@@ -4,6 +4,7 @@ pub mod alerts;
 pub mod clock;
 pub mod log;
 pub mod metrics;
+pub mod otlp;
 pub mod outage;
 pub mod record;
 pub mod reload;

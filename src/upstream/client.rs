@@ -12,6 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+/// Names the trace that a request belongs to (W3C Trace Context).
+pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+/// What tracing systems along the way add to it.
+const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// What goes to a provider.
@@ -27,6 +31,8 @@ pub struct Outgoing<'a> {
     pub customer: &'a str,
     /// The model that is asked, for which the key is hashed, too; empty for routes without one.
     pub model: &'a str,
+    /// The `traceparent` that the provider is told, if any.
+    pub trace: Option<HeaderValue>,
     /// The body; `None` for routes without one.
     pub body: Option<Bytes>,
     /// Whether it goes over a new connection: one that lay in the pool may have died there, and the next one as well.
@@ -176,6 +182,12 @@ impl Client {
                 headers.insert(name, value.clone());
             }
             None => authorize(&mut headers, outgoing.upstream),
+        }
+        if let Some(trace) = &outgoing.trace {
+            headers.insert(TRACEPARENT, trace.clone());
+            for state in sent.get_all(TRACESTATE) {
+                headers.append(TRACESTATE, state.clone());
+            }
         }
         let key = sent.get(IDEMPOTENCY_KEY).and_then(|key| headers::idempotency_key(key, outgoing.customer, outgoing.model));
         if let Some(key) = key {
