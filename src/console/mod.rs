@@ -10,6 +10,8 @@
 //! counts    what this gateway has counted
 //! overview  /console: how everything stands
 //! desk      /console/desk: the tickets of those who wait for a person
+//! lab       /console/lab: what would happen, for a tier and traffic that are typed in, and for known incidents
+//! settings  /console/settings: the configuration in force, and from where each of it comes
 //! ```
 //!
 //! A page is a module with `routes()`, merged below, and a line in the navigation of `page`. What it shows and does goes through the
@@ -20,11 +22,13 @@ mod assets;
 mod counts;
 mod desk;
 mod gate;
+mod lab;
 mod login;
 mod overview;
 mod page;
 mod parts;
 mod session;
+mod settings;
 
 pub use session::{COOKIE_NAME, LIFETIME};
 
@@ -54,6 +58,8 @@ pub fn router(gateway: &Arc<Gateway>, settings: &Admin) -> Router {
         .merge(login::routes(gate.clone()))
         .merge(overview::routes())
         .merge(desk::routes())
+        .merge(lab::routes())
+        .merge(settings::routes())
         .route("/console/{*rest}", get(|| async { Trouble::Fault(Fault::RouteNotFound) }))
         .method_not_allowed_fallback(|| async { Trouble::Fault(Fault::MethodNotAllowed) })
         .layer(from_fn_with_state(gate, gate::check))

@@ -25,11 +25,19 @@ pub(super) enum Section {
     Overview,
     /// The triage desk.
     Desk,
+    /// What would happen.
+    Lab,
+    /// The configuration.
+    Settings,
 }
 
 /// The navigation. A new part of the console adds its line here.
-const SECTIONS: [(Section, &str, &str); 2] =
-    [(Section::Overview, "/console", "Overview"), (Section::Desk, "/console/desk", "Desk")];
+const SECTIONS: [(Section, &str, &str); 4] = [
+    (Section::Overview, "/console", "Overview"),
+    (Section::Desk, "/console/desk", "Desk"),
+    (Section::Lab, "/console/lab", "Lab"),
+    (Section::Settings, "/console/settings", "Settings"),
+];
 
 /// What a page is called, where it stands, and whether it renews itself.
 pub(super) struct Page<'a> {
