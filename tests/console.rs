@@ -13,3 +13,5 @@ mod desk;
 mod entry;
 #[path = "console/levels.rs"]
 mod levels;
+#[path = "console/lab.rs"]
+mod lab;

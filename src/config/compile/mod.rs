@@ -115,7 +115,7 @@ fn compile_text(text: &str, name: &str, source: Source, env: &Env, mut findings:
     let outcome = match policy {
         Some(mut policy) if findings.problems.is_empty() => {
             if let node::Value::Table(root) = &node.value {
-                policy.settings = Settings::of(root, findings.files);
+                policy.settings = Settings::of(root, findings.files, findings.warnings.clone());
             }
             Ok((policy, findings.warnings))
         }
