@@ -153,14 +153,15 @@ impl Gateway {
     /// The record of a request that arrives now, kept as the policy says.
     #[must_use]
     pub fn record(&self, api: Api) -> Record {
-        let record = Record::new(RequestId::new(fastrand::u128(..)), api, self.metrics.clone());
-        record.kept(self.records.clone(), self.clock.now(), self.policy.load().records.keep)
+        let now = self.clock.now();
+        let record = Record::new(RequestId::at(now, fastrand::u128(..)), api, self.metrics.clone());
+        record.kept(self.records.clone(), now, self.policy.load().records.keep)
     }
 
     /// A new reservation id.
     #[must_use]
     pub fn reservation_id(&self) -> ReservationId {
-        ReservationId::new(fastrand::u128(..))
+        ReservationId::at(self.clock.now(), fastrand::u128(..))
     }
 
     /// The periods around `now` in the policy's zone.

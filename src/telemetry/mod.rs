@@ -1,6 +1,7 @@
 //! What is seen of the gateway from outside: one access-log line a request, metrics, the process log.
 
 pub mod clock;
+mod line;
 pub mod log;
 pub mod metrics;
 pub mod outage;

@@ -1,11 +1,13 @@
-//! One HTTP client for all providers: no redirects, no environment proxies, no hidden retries of requests that were sent.
+//! Calls to providers: where to, with which headers and which key, and what it means when no reply comes.
 
 use super::headers;
+use super::http::Http;
 use crate::config::Policy;
 use crate::config::policy::Upstream;
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE};
-use http::{HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue, Request};
+use http_body_util::Full;
 use parking_lot::RwLock;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -37,9 +39,12 @@ pub type ProviderReply = http::Response<reqwest::Body>;
 /// Why the client cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The HTTP library refused its settings.
+    /// The system's certificates cannot be used.
     #[error("the HTTP client cannot be built: {0}")]
-    Build(#[from] reqwest::Error),
+    Build(#[from] rustls::Error),
+    /// The client for webhooks refused its settings.
+    #[error("the HTTP client for webhooks cannot be built: {0}")]
+    Webhook(#[from] reqwest::Error),
     /// A provider key is not a header value.
     #[error("the key of upstream {0} holds characters that a header cannot carry")]
     Key(Arc<str>),
@@ -72,7 +77,7 @@ impl NoReply {
 #[derive(Debug)]
 pub struct Client {
     /// By connect timeout and pool idle timeout: the two settings that belong to a client rather than to a request.
-    clients: HashMap<(Duration, Duration), reqwest::Client>,
+    clients: HashMap<(Duration, Duration), Http>,
     /// Configured keys as header values, by upstream name.
     keys: HashMap<Arc<str>, HeaderValue>,
     /// Upstreams that refused `stream_options`, learned from their 400s.
@@ -116,21 +121,18 @@ impl Client {
     pub async fn send(&self, outgoing: Outgoing<'_>) -> Result<ProviderReply, NoReply> {
         let upstream = outgoing.upstream;
         let client = self.clients.get(&settings(upstream)).ok_or(NoReply::Connect)?;
-        let url = url(upstream, &outgoing.head.uri).ok_or(NoReply::Connect)?;
-        let mut request = reqwest::Request::new(outgoing.head.method.clone(), url);
+        let mut request = Request::new(Full::default());
+        *request.method_mut() = outgoing.head.method.clone();
+        *request.uri_mut() = uri(upstream, &outgoing.head.uri).ok_or(NoReply::Connect)?;
         *request.headers_mut() = self.headers(&outgoing);
-        *request.body_mut() = outgoing.body.map(Into::into);
-        match tokio::time::timeout(upstream.first_byte_timeout, client.execute(request)).await {
+        *request.body_mut() = outgoing.body.map(Full::new).unwrap_or_default();
+        match tokio::time::timeout(upstream.first_byte_timeout, client.send(request)).await {
             // 101: nobody asked for another protocol, so what follows is no answer to anything.
             Ok(Ok(reply)) if reply.status().is_informational() => Err(NoReply::Broken),
-            Ok(Ok(reply)) => Ok(reply.into()),
+            Ok(Ok(reply)) => Ok(reply),
             Ok(Err(error)) => {
-                let no_reply = match () {
-                    () if error.is_connect() => NoReply::Connect,
-                    () if error.is_timeout() => NoReply::Timeout,
-                    () => NoReply::Broken,
-                };
-                warn(upstream, no_reply, &causes(&error.without_url()));
+                let no_reply = if error.is_connect() { NoReply::Connect } else { NoReply::Broken };
+                warn(upstream, no_reply, &causes(&error));
                 Err(no_reply)
             }
             Err(_) => {
@@ -200,23 +202,12 @@ const fn settings(upstream: &Upstream) -> (Duration, Duration) {
     (upstream.connect_timeout, upstream.pool_idle_timeout)
 }
 
-fn build(upstream: &Upstream) -> Result<reqwest::Client, reqwest::Error> {
-    // Where two TLS providers are compiled in, one has to be named; a second naming keeps the first.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    reqwest::Client::builder()
-        .redirect(reqwest::redirect::Policy::none())
-        .referer(false)
-        .no_proxy()
-        .retry(reqwest::retry::never())
-        .connect_timeout(upstream.connect_timeout)
-        .pool_idle_timeout(upstream.pool_idle_timeout)
-        .pool_max_idle_per_host(1_024)
-        .tcp_nodelay(true)
-        .build()
+fn build(upstream: &Upstream) -> Result<Http, rustls::Error> {
+    Http::new(upstream.connect_timeout, upstream.pool_idle_timeout)
 }
 
 /// The upstream's base URL in place of `/v1`, then the rest of the path and the query as they came.
-fn url(upstream: &Upstream, uri: &http::Uri) -> Option<reqwest::Url> {
+fn uri(upstream: &Upstream, uri: &http::Uri) -> Option<http::Uri> {
     let path = uri.path().strip_prefix("/v1")?;
     let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
     format!("{}{path}{query}", upstream.base_url).parse().ok()
