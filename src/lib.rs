@@ -5,6 +5,7 @@
 //! ```text
 //! cli        the commands: serve, demo, check, lab, audit, request, key, health
 //! server     the listener: connections in, a graceful end
+//! console    pages for operators, in a browser: overview, desk
 //! admin      the listener for operators: who may, and the desk
 //! stack      the thirteen layers a request passes, in order; routes
 //! lab        what would happen: the limiter under a virtual clock, scenarios, replays
@@ -13,6 +14,7 @@
 //! degrade    levels: what is given up when there is not enough; decisions only
 //! directory  plans and overrides set at run time, over those of the configuration
 //! records    what is kept of each request, to be looked up
+//! history    what each customer used over time, and what each model used per day
 //! repeats    requests that are sent twice, and those that are answered later: what is stored of them
 //! store      the books: traits, reservations, the settlement queue; embedded and Redis
 //! webhook    news for other systems: signed, repeated, never waited for
@@ -35,11 +37,13 @@
 pub mod admin;
 pub mod cli;
 pub mod config;
+pub mod console;
 pub mod degrade;
 pub mod demo;
 pub mod directory;
 pub mod domain;
 pub mod estimate;
+pub mod history;
 pub mod lab;
 pub mod limit;
 pub mod pricing;

@@ -93,7 +93,8 @@ impl Fault {
         }
     }
 
-    fn message(&self) -> String {
+    /// The sentence.
+    pub(crate) fn message(&self) -> String {
         let fixed = match self {
             Self::Unauthorized => "Send the admin token as \"Authorization: Bearer TOKEN\".",
             Self::HostNotAllowed => "Without a token this listener answers to localhost and loopback addresses only.",

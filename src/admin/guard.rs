@@ -18,31 +18,44 @@ use subtle::ConstantTimeEq;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// What has to be shown.
+/// What has to be shown. The console asks for the same, in a form instead of a header.
 #[derive(Clone)]
-pub(super) struct Guard {
+pub(crate) struct Guard {
     /// The hash of the token: equal lengths, whatever is shown. `None` = nothing, on loopback.
     token: Option<[u8; 32]>,
 }
 
 impl Guard {
-    pub(super) fn new(settings: &Admin) -> Self {
+    pub(crate) fn new(settings: &Admin) -> Self {
         Self { token: settings.token.as_ref().map(|token| *blake3::hash(token.expose().as_bytes()).as_bytes()) }
     }
 
+    /// Whether there is a token at all.
+    pub(crate) const fn asks_for_token(&self) -> bool {
+        self.token.is_some()
+    }
+
+    /// Whether this is the token; anything is where none is asked for.
+    pub(crate) fn knows(&self, shown: &[u8]) -> bool {
+        self.token.is_none_or(|token| blake3::hash(shown).as_bytes().ct_eq(&token).into())
+    }
+
     fn admits(&self, request: &Request) -> Result<(), Fault> {
+        if self.asks_for_token() {
+            let shown = bearer(request.headers()).ok_or(Fault::Unauthorized)?;
+            if !self.knows(shown) {
+                return Err(Fault::Unauthorized);
+            }
+        }
+        self.admits_page(request)
+    }
+
+    /// Whether the request was sent to us under a name of ours, and not for a page of somebody else.
+    pub(crate) fn admits_page(&self, request: &Request) -> Result<(), Fault> {
         let headers = request.headers();
         let host = host(request);
-        match &self.token {
-            Some(token) => {
-                let shown = bearer(headers).ok_or(Fault::Unauthorized)?;
-                let equal: bool = blake3::hash(shown).as_bytes().ct_eq(token).into();
-                if !equal {
-                    return Err(Fault::Unauthorized);
-                }
-            }
-            None if !host.as_ref().is_some_and(|host| is_this_machine(host.host())) => return Err(Fault::HostNotAllowed),
-            None => {}
+        if !self.asks_for_token() && !host.as_ref().is_some_and(|host| is_this_machine(host.host())) {
+            return Err(Fault::HostNotAllowed);
         }
         let site = headers.get(SEC_FETCH_SITE).map(|site| site.as_bytes());
         if site.is_some_and(|site| !matches!(site, b"same-origin" | b"none")) {

@@ -59,7 +59,7 @@ pub(super) fn query<'a, const N: usize>(
 }
 
 /// A text that has to say something: between 1 and `most` bytes without the blanks around it.
-pub(super) fn text(name: &str, text: &str, most: usize) -> Result<(), Fault> {
+pub(crate) fn text(name: &str, text: &str, most: usize) -> Result<(), Fault> {
     let length = text.trim().len();
     if length == 0 || text.len() > most {
         return Err(Fault::InvalidRequest(format!("`{name}` has to be 1 to {most} bytes of text.")));

@@ -3,7 +3,7 @@
 use super::{Fault, Shared, input, json, name};
 use crate::domain::Timestamp;
 use crate::reply::rfc3339;
-use crate::stack::levels::{Pinned, pool_of};
+use crate::stack::levels::{Pinned, PoolView};
 use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
@@ -71,15 +71,10 @@ fn pools(shared: &Shared) -> Vec<Value> {
 
 /// One pool; of several accounts (passthrough mode) the one that is worst off.
 fn one(shared: &Shared, pool: &str) -> Value {
-    let levels = &shared.gateway.levels;
-    let accounts: Vec<_> = levels.all().into_iter().filter(|(owner, _, _)| pool_of(owner) == pool).collect();
-    let gauge = accounts.iter().map(|(_, standing, _)| standing.state.level).max().unwrap_or(0);
-    let used = accounts.iter().map(|(_, standing, _)| standing.used).max().unwrap_or(0);
-    let now = shared.gateway.clock.now();
-    let pinned = levels.pinned().remove(pool).filter(|pinned| now < Timestamp(pinned.until));
+    let PoolView { level, gauge, used, pinned } = shared.gateway.levels.of_pool(pool);
     json!({
         "pool": pool,
-        "level": pinned.as_ref().map_or(gauge, |pinned| pinned.level),
+        "level": level,
         "gauge_level": gauge,
         "ceiling_used_percent": used.div_ceil(10),
         "pinned": pinned.map(|pinned| json!({

@@ -5,6 +5,7 @@
 //! fault    what is said to who may not, or asks wrongly
 //! input    bodies and query strings, read strictly
 //! directory /admin/customers/{id}/override and /credits, /admin/plans: what is set at run time
+//! history  /admin/history: what was used over time
 //! levels   /admin/levels: see and pin
 //! requests /admin/requests/{id}: what is kept of a request
 //! triage   /admin/triage: list, read, claim, answer, release, expire, resubmit
@@ -16,12 +17,16 @@
 mod directory;
 mod fault;
 mod guard;
+mod history;
 mod input;
 mod levels;
 mod requests;
 mod triage;
 
 pub use fault::Fault;
+pub(crate) use guard::Guard;
+pub(crate) use input::text;
+pub(crate) use triage::cursor as triage_cursor;
 
 use crate::config::policy::Admin;
 use crate::stack::Gateway;
@@ -29,7 +34,6 @@ use axum::Router;
 use axum::body::Body;
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
-use guard::Guard;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use http::{Method, StatusCode};
 use serde_json::Value;
@@ -47,6 +51,7 @@ pub fn router(gateway: &Arc<Gateway>, settings: &Admin) -> Router {
     Router::new()
         .merge(triage::routes())
         .merge(requests::routes())
+        .merge(history::routes())
         .merge(levels::routes())
         .merge(directory::routes())
         .method_not_allowed_fallback(|| async { Fault::MethodNotAllowed })
@@ -59,7 +64,7 @@ pub fn router(gateway: &Arc<Gateway>, settings: &Admin) -> Router {
 const LONGEST_NAME: usize = 128;
 
 /// A person's name that can be logged and shown: no line ends, nothing that turns a terminal or the direction of text.
-fn name<'a>(field: &str, name: &'a str) -> Result<&'a str, Fault> {
+pub(crate) fn name<'a>(field: &str, name: &'a str) -> Result<&'a str, Fault> {
     input::text(field, name, LONGEST_NAME)?;
     let odd =
         |c: char| c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

@@ -86,7 +86,8 @@ async fn list(State(shared): State<Shared>, request: Request) -> Result<Response
     Ok(json(StatusCode::OK, &json!({ "tickets": tickets, "next": next })))
 }
 
-fn cursor(text: &str) -> Option<(u64, TicketId)> {
+/// A place in a listing, as `next` says it.
+pub(crate) fn cursor(text: &str) -> Option<(u64, TicketId)> {
     let (rank, id) = text.split_once('-')?;
     Some((rank.parse().ok()?, id.parse().ok()?))
 }

@@ -60,7 +60,8 @@ async fn demo(args: &Demo) -> Result<(), String> {
             out::line(&format!("Port {} is taken; this demo uses {}.\n", args.listen.port(), address.port()));
         }
         out::line(&format!("Tollgate is listening on {base}, in front of a stand-in provider. Ctrl-C ends it.\n"));
-        out::line(&format!("Operators' listener: {admin}/admin/triage\n"));
+        out::line(&format!("Console for operators: {admin}/console (no token is asked for here; any name will do)"));
+        out::line(&format!("Its API: {admin}/admin/triage\n"));
         out::line(&Lines::new(&base).print());
     }
     server.serve(signal::stop()).await;
@@ -145,6 +146,9 @@ spend = {{ day = 0.000_001 }}
 fallback = "gpt-4o-mini"
 [classes.general]
 fallback = true
+# What is said here is nobody's secret, and the desk is easier to try with it.
+[triage]
+conversation = true
 [pools.gpt-4o]
 upstream = "openai"
 models = ["gpt-4o*"]

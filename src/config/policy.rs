@@ -2,7 +2,7 @@
 
 mod degrade;
 
-pub use degrade::{Admin, Class, Classes, Fallback, Handoff, Levels, Records, Repeats, Retry, Triage, Webhook};
+pub use degrade::{Admin, Class, Classes, Fallback, Handoff, History, Levels, Records, Repeats, Retry, Triage, Webhook};
 
 use super::book::Book;
 use crate::domain::{NanoUsd, Period, Priority, Zone};
@@ -68,6 +68,8 @@ pub struct Policy {
     pub triage: Triage,
     /// `[records]`
     pub records: Records,
+    /// `[history]`
+    pub history: History,
     /// `[repeats]`
     pub repeats: Repeats,
     /// `[admin]`; `None` = there is no such listener.

@@ -72,7 +72,7 @@ impl Server {
         let routes = Routes::new(gateway.clone());
         let public = Door::open("server", settings.listen, settings.max_connections, routes.router()).await?;
         let admin = match &admin {
-            Some(admin) => Some(Door::open("admin", admin.listen, OPERATORS, crate::admin::router(&gateway, admin)).await?),
+            Some(admin) => Some(Door::open("admin", admin.listen, OPERATORS, crate::console::router(&gateway, admin)).await?),
             None => None,
         };
         Ok(Self { public, admin, gateway, routes, settings })
@@ -143,6 +143,9 @@ impl Server {
         let unsettled = self.gateway.settler.drain(left().max(SETTLING)).await;
         if unsettled > 0 {
             tracing::warn!(unsettled, "stopped with reservations that the store did not take; their holds end with their lease");
+        }
+        if !self.gateway.history.flush(left().max(SETTLING)).await {
+            tracing::warn!("stopped with a part of the history that the store did not take");
         }
         if !self.gateway.records.drain(left().max(SETTLING)).await {
             tracing::warn!("stopped with records of requests that the store did not take");

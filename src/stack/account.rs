@@ -208,8 +208,11 @@ impl Account {
         usage.audio_output = usage.audio_output.max(summary.delivered.audio_tokens());
     }
 
-    fn note_end(&self, end: &End) {
+    fn note_end(&mut self, end: &End) {
         let summary = &end.summary;
+        if let (Some(reservation), Some(model)) = (&mut self.reservation, &summary.model) {
+            reservation.served_by(model);
+        }
         self.record.note(|facts| {
             facts.served_model.clone_from(&summary.model);
             facts.ending = match end.broke {
@@ -257,7 +260,9 @@ impl Account {
             attempted: true,
             input: usage.input(),
             input_uncached: usage.input().saturating_sub(usage.cache_read),
+            cache_write: usage.cache_write.saturating_add(usage.cache_write_long),
             output: usage.total_output(),
+            reasoning: usage.reasoning,
             cost: self.price.as_ref().map_or(NanoUsd::ZERO, |price| price.cost(usage, tier)),
         }
     }

@@ -8,6 +8,7 @@ use super::call::{Call, Grounds, Rejected, Reply};
 use super::customer_rate;
 use super::gateway::Gateway;
 use super::slots::NoSlot;
+use crate::history::Teller;
 use crate::limit::{Admission, Claim, Decision, Measure, Refusal, Remedy, Scope};
 use crate::reply::{self, Rejection, Standing};
 use crate::store::reservation::Reservation;
@@ -124,6 +125,13 @@ async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<
         Taken::Place(place) => Reservation::new(id, customer, &admission.claims, elastic.as_ref(), &decision, place),
         Taken::Replaced(reservation) => reservation,
     };
+    reservation = reservation.told(Box::new(Teller {
+        history: gateway.history.clone(),
+        customer: call.who.customer.id.clone(),
+        upstream: call.target.upstream.name.clone(),
+        model: call.target.model.clone(),
+        at: decision.at,
+    }));
     if let Some(NoSlot::CustomerInFlight { limit, in_flight }) = turned_away {
         let rejection = Rejection::Concurrent { limit, in_flight };
         return Err(Box::new(Rejected { standing: Some(standing), ..*Box::<Rejected>::from(rejection) }));

@@ -11,6 +11,7 @@ use crate::config::policy::Concurrency;
 use crate::directory::{Directory, LogTrail};
 use crate::domain::{Boundaries, Clock, Period, RequestId, ReservationId, Timestamp, Zone};
 use crate::estimate::Estimator;
+use crate::history::History;
 use crate::records::Records;
 use crate::store::ceilings::Ceilings;
 use crate::store::documents::Documents;
@@ -46,6 +47,8 @@ pub struct Gateway {
     pub directory: Directory,
     /// What is kept of each request.
     pub records: Arc<Records>,
+    /// What was used over time.
+    pub history: Arc<History>,
     /// The queue of settlements.
     pub settler: Settler,
     /// How long a hold stands without being renewed.
@@ -127,6 +130,7 @@ impl Gateway {
             triage,
             directory: Directory::new(policy.load_full(), documents.clone(), ledger.clone(), clock.clone(), Arc::new(LogTrail)),
             records: Arc::new(Records::start(documents.clone(), metrics.clone())),
+            history: History::start(documents.clone(), policy.load().history, clock.clone(), metrics.clone()),
             _keeper: Keeper::start(&ledger, settler.running(), lease),
             settler,
             lease,
@@ -155,7 +159,7 @@ impl Gateway {
     pub fn record(&self, api: Api) -> Record {
         let now = self.clock.now();
         let record = Record::new(RequestId::at(now, fastrand::u128(..)), api, self.metrics.clone());
-        record.kept(self.records.clone(), now, self.policy.load().records.keep)
+        record.watched(self.history.clone(), now).kept(self.records.clone(), now, self.policy.load().records.keep)
     }
 
     /// A new reservation id.

@@ -5,6 +5,10 @@
 //! state, it survives any of them, and all of them have read it a moment later. While the store is away each goes on from where the state
 //! stood, by its own use alone.
 
+mod view;
+
+pub use view::PoolView;
+
 use crate::config::policy::Levels as Policy;
 use crate::degrade::level::{self, Ladder, Pin, State};
 use crate::domain::{Clock, Timestamp};

@@ -7,6 +7,7 @@ pub mod leases;
 pub mod outage;
 pub mod redis;
 pub mod reservation;
+pub mod series;
 pub mod settler;
 
 use crate::domain::{Clock, NanoUsd, ReservationId, Timestamp};

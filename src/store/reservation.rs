@@ -25,6 +25,15 @@ pub struct Reservation {
     used: Option<Actuals>,
     /// `None` once settled.
     place: Option<SettlePlace>,
+    witness: Option<Box<dyn Witness>>,
+    /// The model that says it has answered.
+    served: Option<Box<str>>,
+}
+
+/// Is told what a reservation comes to, once, when its settlement is handed over.
+pub trait Witness: Send + Sync {
+    /// It is settled to this; `served` is the model that says it has answered. Called from a `Drop`: must neither block nor panic.
+    fn settled(&self, used: &Actuals, served: Option<&str>);
 }
 
 /// What a request really used.
@@ -36,8 +45,12 @@ pub struct Actuals {
     pub input: u64,
     /// Input tokens that were not read from the provider's cache.
     pub input_uncached: u64,
+    /// Input tokens that were written to the provider's cache; only for those who count.
+    pub cache_write: u64,
     /// Output tokens.
     pub output: u64,
+    /// Output tokens that were reasoning; only for those who count.
+    pub reasoning: u64,
     /// What it cost, all attempts together.
     pub cost: NanoUsd,
 }
@@ -48,7 +61,9 @@ impl Actuals {
         self.attempted = self.attempted || other.attempted;
         self.input = self.input.saturating_add(other.input);
         self.input_uncached = self.input_uncached.saturating_add(other.input_uncached);
+        self.cache_write = self.cache_write.saturating_add(other.cache_write);
         self.output = self.output.saturating_add(other.output);
+        self.reasoning = self.reasoning.saturating_add(other.reasoning);
         self.cost = self.cost.saturating_add(other.cost);
     }
 
@@ -87,7 +102,22 @@ impl Reservation {
             attempted: false,
             used: None,
             place: Some(place),
+            witness: None,
+            served: None,
         }
+    }
+
+    /// Has this told what it comes to.
+    #[must_use]
+    pub fn told(self, witness: Box<dyn Witness>) -> Self {
+        let mut told = self;
+        told.witness = Some(witness);
+        told
+    }
+
+    /// Says which model answered, by its own account.
+    pub fn served_by(&mut self, model: &str) {
+        self.served = Some(model.into());
     }
 
     /// An attempt is over and another may follow: what was claimed of the provider for it comes to this. Each attempt is counted there by
@@ -145,15 +175,23 @@ impl Reservation {
     /// Settles to what was used.
     pub fn settle(mut self, actuals: &Actuals) {
         let actuals = self.so_far(actuals);
-        self.end(|claim| actuals.of(claim));
+        self.end(&actuals, |claim| actuals.of(claim));
+    }
+
+    /// Tells what was used, once.
+    fn bear_witness(&mut self, used: &Actuals) {
+        if let Some(witness) = self.witness.take() {
+            witness.settled(used, self.served.as_deref());
+        }
     }
 
     const fn so_far(&self, actuals: &Actuals) -> Actuals {
         Actuals { attempted: actuals.attempted || self.attempted, ..*actuals }
     }
 
-    fn end(&mut self, actual: impl Fn(&Claim) -> u64) {
+    fn end(&mut self, used: &Actuals, actual: impl Fn(&Claim) -> u64) {
         let Some(place) = self.place.take() else { return };
+        self.bear_witness(used);
         for line in &mut self.settlement.lines {
             line.actual = actual(&line.claim);
         }
@@ -175,9 +213,12 @@ impl std::fmt::Debug for Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         match self.used {
-            Some(used) => self.end(|claim| used.of(claim)),
-            None if self.attempted => self.end(|claim| claim.amount),
-            None => self.end(|claim| Actuals::default().of(claim)),
+            Some(used) => self.end(&used, |claim| used.of(claim)),
+            None if self.attempted => {
+                let held = Actuals { attempted: true, cost: self.held(), ..Actuals::default() };
+                self.end(&held, |claim| claim.amount);
+            }
+            None => self.end(&Actuals::default(), |claim| Actuals::default().of(claim)),
         }
     }
 }
@@ -243,7 +284,14 @@ mod tests {
 
     #[tokio::test]
     async fn each_measure_settles_to_its_own_actual() {
-        let actuals = Actuals { attempted: true, input: 600, input_uncached: 200, output: 50, cost: NanoUsd::new(3_500) };
+        let actuals = Actuals {
+            attempted: true,
+            input: 600,
+            input_uncached: 200,
+            output: 50,
+            cost: NanoUsd::new(3_500),
+            ..Actuals::default()
+        };
         let lines = settled(|reservation| reservation.settle(&actuals)).await;
         assert_eq!(lines, [(1, 1), (1, 1), (900, 650), (500, 200), (400, 50), (700, 700), (5_000, 3_500)]);
     }

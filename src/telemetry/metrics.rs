@@ -52,6 +52,8 @@ pub struct Metrics {
     pub unsettled: Gauge,
     /// Records of requests that were not kept.
     pub records_dropped: Counter,
+    /// Rows of the history that were not kept, or not as a customer's own.
+    pub history_dropped: Counter,
     /// The store's outages.
     pub outage: OutageMetrics,
     /// Requests with an idempotency key, by what came of the key.
@@ -148,6 +150,7 @@ impl Default for Metrics {
             queued: Gauge::default(),
             unsettled: Gauge::default(),
             records_dropped: Counter::default(),
+            history_dropped: Counter::default(),
             levels: Family::default(),
             ceiling_used: Family::default(),
             outage: OutageMetrics::default(),
@@ -175,6 +178,11 @@ impl Default for Metrics {
         r.register("in_flight", "Requests being served", metrics.in_flight.clone());
         r.register("queued", "Requests waiting for a slot", metrics.queued.clone());
         r.register("records_dropped", "Records of requests that were not kept", metrics.records_dropped.clone());
+        r.register(
+            "history_dropped",
+            "Rows of the history that were not kept, or not as a customer's own",
+            metrics.history_dropped.clone(),
+        );
         r.register("unsettled", "Reservations not yet settled in the store", metrics.unsettled.clone());
         r.register("repeats", "Requests with an idempotency key, by what came of it", metrics.repeats.clone());
         r.register("jobs", "Asynchronous requests in the store, by state", metrics.jobs.clone());

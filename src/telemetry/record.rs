@@ -23,6 +23,7 @@ pub struct Record {
     facts: Mutex<Facts>,
     metrics: Arc<Metrics>,
     sink: Option<(Arc<dyn Sink>, Timestamp, Duration)>,
+    watch: Option<(Arc<dyn Watch>, Timestamp)>,
 }
 
 impl std::fmt::Debug for Record {
@@ -35,6 +36,12 @@ impl std::fmt::Debug for Record {
 pub trait Sink: Send + Sync {
     /// A request has ended. Called from a `Drop`: must neither block nor panic.
     fn ended(&self, ended: Ended);
+}
+
+/// Looks at what is known of requests that have ended.
+pub trait Watch: Send + Sync {
+    /// A request has ended that arrived at `at`. Called from a `Drop`: must neither block nor panic.
+    fn ended(&self, api: Api, at: Timestamp, facts: &Facts);
 }
 
 /// What is known of a request that has ended.
@@ -136,13 +143,20 @@ impl Record {
     #[must_use]
     pub fn new(id: RequestId, api: Api, metrics: Arc<Metrics>) -> Self {
         metrics.in_flight.inc();
-        Self { id, api, started: Instant::now(), facts: Mutex::default(), metrics, sink: None }
+        Self { id, api, started: Instant::now(), facts: Mutex::default(), metrics, sink: None, watch: None }
     }
 
     /// The same, kept by `sink` for so long once it has ended; `at` is when it arrived. Zero keeps nothing.
     #[must_use]
     pub fn kept(mut self, sink: Arc<dyn Sink>, at: Timestamp, keep: Duration) -> Self {
         self.sink = (!keep.is_zero()).then_some((sink, at, keep));
+        self
+    }
+
+    /// The same, looked at by `watch` once it has ended; `at` is when it arrived.
+    #[must_use]
+    pub fn watched(mut self, watch: Arc<dyn Watch>, at: Timestamp) -> Self {
+        self.watch = Some((watch, at));
         self
     }
 
@@ -214,6 +228,9 @@ impl Drop for Record {
             job = facts.job.as_deref(),
             resubmitted_by = facts.resubmitted_by.as_deref(),
         );
+        if let Some((watch, at)) = self.watch.take() {
+            watch.ended(self.api, at, facts);
+        }
         if let Some((sink, at, keep)) = self.sink.take() {
             sink.ended(Ended { id: self.id, api: self.api, at, keep, took, facts: std::mem::take(facts) });
         }

@@ -41,7 +41,7 @@ pub use id::{NoTicketId, TicketId};
 pub use shelf::Text;
 pub use ticket::{Asked, Attempt, Conflict, Entry, GENERAL, Standing, State, Ticket};
 pub use transcript::transcript;
-pub use work::{Found, Listing, Query, Trouble};
+pub use work::{Found, Listing, MOST_LISTED, Query, Trouble};
 
 use crate::domain::{CustomerId, NanoUsd, Priority, RequestId, UserId};
 use bytes::Bytes;

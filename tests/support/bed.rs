@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use tollgate::config::{Env, Policy};
 use tollgate::demo::{Provider, ProviderOptions};
 use tollgate::domain::{Clock, CustomerId, NanoUsd, Timestamp};
+use tollgate::history::Day;
 use tollgate::limit::{Admission, Decision, LimitName, Scope, ScopeKey, Settlement};
 use tollgate::server::Server;
 use tollgate::stack::Gateway;
@@ -88,6 +89,8 @@ pub struct Bed {
     pub ledger: Arc<Counting>,
     /// A client without proxies, redirects or retries.
     pub client: reqwest::Client,
+    /// Whether nobody else books in its ledger, so that its history says all of it.
+    alone: bool,
     stop: Option<oneshot::Sender<()>>,
     serving: Option<JoinHandle<()>>,
 }
@@ -107,7 +110,7 @@ impl Bed {
     pub async fn with(config: &str, options: ProviderOptions) -> Self {
         let provider = Arc::new(Provider::start(options).await.expect("a loopback port"));
         let ledger = Arc::new(EmbeddedLedger::in_memory(Arc::new(SystemClock)));
-        Self::on(config, provider, ledger).await
+        Self { alone: true, ..Self::on(config, provider, ledger).await }
     }
 
     /// A bed on a given provider and ledger: two of them share both.
@@ -164,7 +167,7 @@ impl Bed {
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .expect("a client without TLS settings");
-        Self { address, admin, provider, gateway, ledger, client, stop: Some(stop), serving: Some(serving) }
+        Self { address, admin, provider, gateway, ledger, client, alone: false, stop: Some(stop), serving: Some(serving) }
     }
 
     /// `http://127.0.0.1:PORT` and this path.
@@ -222,9 +225,22 @@ impl Bed {
     pub async fn assert_books(&self, customers: &[&str]) {
         let mut spent = NanoUsd::ZERO;
         for customer in customers {
-            spent = spent.saturating_add(self.spent(customer).await);
+            let booked = self.spent(customer).await;
+            if self.alone {
+                assert_eq!(self.used(customer).await, booked, "the history of {customer} says what is booked");
+            }
+            spent = spent.saturating_add(booked);
         }
         assert_eq!(spent, self.provider_cost(), "spent by {customers:?} = the provider's usage at its price");
+    }
+
+    /// What a customer used today or yesterday (a test may run at midnight), by the history, with everything that this gateway gathered.
+    pub async fn used(&self, customer: &str) -> NanoUsd {
+        self.quiet().await;
+        assert!(self.gateway.history.flush(Duration::from_secs(10)).await, "the store takes the history");
+        let today = Day::of(self.gateway.clock.now());
+        let days = self.gateway.history.customer_days(customer, today.back(1), today).await.expect("the store answers");
+        days.iter().fold(NanoUsd::ZERO, |sum, (_, used)| sum.saturating_add(used.cost()))
     }
 
     /// The provider's own usage log at the configured prices.

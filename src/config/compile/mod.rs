@@ -18,7 +18,7 @@ use super::choice::AuthMode;
 use super::env::Env;
 use super::file::File;
 use super::node;
-use super::policy::{Class, Classes, Handoff, Policy, Records, Unpriced};
+use super::policy::{Class, Classes, Handoff, History, Policy, Records, Unpriced};
 use super::prices;
 use super::problem::{Findings, Place, Problem, Source, Warning};
 use super::read::{Known as _, Read as _};
@@ -167,6 +167,7 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
         handoff: handoff(c, file),
         triage,
         records: records(file),
+        history: history(file),
         repeats,
         admin,
         concurrency,
@@ -177,6 +178,18 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
 fn records(file: &File) -> Records {
     let keep = file.records.as_ref().and_then(|records| records.keep);
     keep.map_or_else(Records::default, |keep| Records { keep: keep.0 })
+}
+
+/// `[history]`
+fn history(file: &File) -> History {
+    let default = History::default();
+    let Some(super::file::History { place: _, days, hours, flush }) = &file.history else { return default };
+    let days_of = |keep: super::value::KeepOrNot| u32::try_from(keep.0.as_secs().div_ceil(86_400)).unwrap_or(u32::MAX);
+    History {
+        days: days.map_or(default.days, days_of),
+        hours: hours.map_or(default.hours, days_of),
+        flush: flush.map_or(default.flush, |flush| flush.0),
+    }
 }
 
 /// `[classes.*]`

@@ -68,8 +68,20 @@ table! {
         triage: Triage,
         /// `[records]`
         records: Records,
+        /// `[history]`
+        history: History,
         /// `[admin]`
         admin: Admin,
+    }
+
+    /// `[history]`
+    History {
+        /// How long days are kept.
+        days: KeepOrNot,
+        /// How long hours are kept.
+        hours: KeepOrNot,
+        /// Between two flushes.
+        flush: Timeout,
     }
 
     /// `[records]`

@@ -151,6 +151,23 @@ pub struct Records {
     pub keep: Duration,
 }
 
+/// `[history]`: what each customer and each model used over time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct History {
+    /// Days for which days are kept; zero = nothing is.
+    pub days: u32,
+    /// Days for which hours are kept; zero = none are.
+    pub hours: u32,
+    /// Between two flushes: what a gateway loses that is killed.
+    pub flush: Duration,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self { days: 400, hours: 14, flush: Duration::from_secs(10) }
+    }
+}
+
 impl Default for Records {
     fn default() -> Self {
         Self { keep: Duration::from_secs(7 * 86_400) }

@@ -238,7 +238,7 @@ impl Gateway {
     pub fn answered(&mut self, now: Timestamp, held: Held, input: u64, output: u64) {
         self.expected.learn(&held.model, &held.plan, output);
         let cost = self.cost(&held.model, input, output);
-        self.settle(now, held, &Actuals { attempted: true, input, input_uncached: input, output, cost });
+        self.settle(now, held, &Actuals { attempted: true, input, input_uncached: input, output, cost, ..Actuals::default() });
     }
 
     /// Books a request that no provider answered.

@@ -2,6 +2,8 @@
 
 use super::{Collection, Document, Documents, Listed, MAX_PAGE, Page, StoreError, Write, Written, check_id};
 use crate::domain::{Clock, Timestamp};
+use crate::store::series::Series;
+use crate::store::series::memory::MemorySeries;
 use futures_util::future::{BoxFuture, FutureExt, ready};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -11,6 +13,7 @@ use std::sync::Arc;
 pub struct MemoryDocuments {
     clock: Arc<dyn Clock>,
     kept: Mutex<Kept>,
+    series: MemorySeries,
 }
 
 #[derive(Default)]
@@ -30,7 +33,7 @@ impl MemoryDocuments {
     /// No documents yet.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, kept: Mutex::default() }
+        Self { clock, kept: Mutex::default(), series: MemorySeries::default() }
     }
 
     /// Everything that has not ended at `now`.
@@ -103,5 +106,9 @@ impl Documents for MemoryDocuments {
         listed.sort_by(|a, b| (a.rank, &a.id).cmp(&(b.rank, &b.id)));
         listed.truncate(page.limit.min(MAX_PAGE));
         ready(Ok(listed)).boxed()
+    }
+
+    fn series(&self) -> &dyn Series {
+        &self.series
     }
 }

@@ -8,6 +8,7 @@ pub mod embedded;
 pub mod memory;
 
 use super::StoreError;
+use super::series::{Nowhere, Series};
 use crate::domain::Timestamp;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -228,4 +229,9 @@ pub trait Documents: Send + Sync + 'static {
         page: &'a Page,
         now: Option<Timestamp>,
     ) -> BoxFuture<'a, Result<Vec<Listed>, StoreError>>;
+
+    /// The series that are kept beside them.
+    fn series(&self) -> &dyn Series {
+        &Nowhere
+    }
 }

@@ -4,6 +4,7 @@
 //! listed one live under one tag with their order, so that a write of both is one step. The layout stands at the top of
 //! `lua/documents.lua`. They have a connection of their own: a reply of a megabyte must not stand before an admission.
 
+use super::scripts::Scripts;
 use super::servers::Servers;
 use super::slots;
 use crate::config::policy::{RedisServers, Secret};
@@ -11,6 +12,7 @@ use crate::domain::Timestamp;
 use crate::limit::bucket::MAX_EXACT;
 use crate::store::StoreError;
 use crate::store::documents::{Collection, Document, Documents, Expected, Listed, MAX_PAGE, Page, Write, Written, check_id};
+use crate::store::series::Series;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -62,11 +64,15 @@ impl RedisDocuments {
         Ok(Self { servers: Servers::open(servers, deadline.max(LEAST_DEADLINE))?, away: Mutex::default() })
     }
 
-    async fn call(&self, commands: Vec<(u16, Cmd)>) -> Result<Vec<Value>, StoreError> {
+    pub(super) async fn call(&self, commands: Vec<(u16, Cmd)>) -> Result<Vec<Value>, StoreError> {
         self.away.lock().ask(Instant::now())?;
         let replies = self.servers.all(commands).await;
         self.away.lock().heard(&replies, Instant::now());
         replies
+    }
+
+    pub(super) fn scripts(&self) -> &Scripts {
+        self.servers.scripts()
     }
 
     async fn one(&self, command: (u16, Cmd)) -> Result<Value, StoreError> {
@@ -188,6 +194,10 @@ impl Documents for RedisDocuments {
             Ok(all)
         }
         .boxed()
+    }
+
+    fn series(&self) -> &dyn Series {
+        self
     }
 }
 

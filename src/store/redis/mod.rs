@@ -25,6 +25,7 @@ mod link;
 mod reply;
 mod scripts;
 mod sentinel;
+mod series;
 mod servers;
 mod slots;
 mod split;

@@ -16,6 +16,7 @@ const DOCUMENTS: &str = include_str!("../../../lua/documents.lua");
 const DOCUMENT_GET: &str = include_str!("../../../lua/document_get.lua");
 const DOCUMENT_PUT: &str = include_str!("../../../lua/document_put.lua");
 const DOCUMENT_LIST: &str = include_str!("../../../lua/document_list.lua");
+const SERIES_ADD: &str = include_str!("../../../lua/series_add.lua");
 
 /// All scripts with the parts they share in front.
 pub(super) struct Scripts {
@@ -28,6 +29,7 @@ pub(super) struct Scripts {
     document_get: Prepared,
     document_put: Prepared,
     document_list: Prepared,
+    series_add: Prepared,
     /// Only a cluster needs it.
     lower: Option<Prepared>,
 }
@@ -55,6 +57,7 @@ impl Scripts {
             document_get: prepare(DOCUMENTS, &[DOCUMENT_GET]),
             document_put: prepare(DOCUMENTS, &[DOCUMENT_PUT]),
             document_list: prepare(DOCUMENTS, &[DOCUMENT_LIST]),
+            series_add: prepare("", &[SERIES_ADD]),
             lower: clustered.then(|| prepare(LIMITS, &[LOWER])),
         }
     }
@@ -109,9 +112,14 @@ impl Scripts {
         &self.document_list.sha
     }
 
+    /// What `EVALSHA` takes for adding to series.
+    pub(super) fn series_add(&self) -> &str {
+        &self.series_add.sha
+    }
+
     /// Adds the commands that make a server know them all.
     pub(super) fn load(&self, pipeline: &mut Pipeline) {
-        let documents = [&self.document_get, &self.document_put, &self.document_list];
+        let documents = [&self.document_get, &self.document_put, &self.document_list, &self.series_add];
         let ledger = [&self.admit, &self.admit_known, &self.settle, &self.replace, &self.renew, &self.sweep];
         for script in ledger.into_iter().chain(documents).chain(&self.lower) {
             pipeline.cmd("SCRIPT").arg("LOAD").arg(&script.source);

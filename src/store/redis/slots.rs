@@ -102,7 +102,7 @@ pub(super) fn tag_of(key: &str) -> &str {
 }
 
 /// The part of a customer: the low byte of what a cluster would hash their id to.
-fn part_of(customer: &str) -> u16 {
+pub(super) fn part_of(customer: &str) -> u16 {
     crc16(customer.as_bytes()) % PARTS
 }
 

@@ -62,6 +62,7 @@ async fn ask(mut reservation: Reservation, used: Actuals, admission: Admission, 
         && decision.admitted
         && let Some(place) = reservation.place.take()
     {
+        reservation.bear_witness(&used);
         // The place goes on, so there is one settlement, and from here on the renewals are those of the new hold.
         let (id, customer) = (admission.reservation, admission.customer.clone());
         reservation = Reservation::new(id, customer, &admission.claims, admission.elastic.as_ref(), decision, place);

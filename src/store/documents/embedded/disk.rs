@@ -6,6 +6,7 @@ use crate::domain::Timestamp;
 use crate::store::StoreError;
 use crate::store::documents::{Collection, Listed, MAX_PAGE, Page};
 use crate::store::embedded::sync::Syncer;
+use crate::store::series::{Row, row};
 use arc_swap::ArcSwapOption;
 use fjall::{Database, Guard, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
 use std::collections::BTreeMap;
@@ -32,6 +33,8 @@ pub enum Space {
     Order,
     /// What ends when.
     Ends,
+    /// Rows of series.
+    Series,
 }
 
 /// Writes that belong together, the last one per key: present values to put, absent ones to remove.
@@ -92,7 +95,7 @@ pub struct Files {
 
 struct Open {
     // Declared, and so dropped, before the database they belong to.
-    spaces: [Keyspace; 3],
+    spaces: [Keyspace; 4],
     database: Database,
     syncer: Syncer,
 }
@@ -152,6 +155,14 @@ impl Files {
         Ok(listed)
     }
 
+    /// Reads and writes rows of series. The lock is its caller's: the writer of documents touches none of them.
+    ///
+    /// # Errors
+    /// When it cannot be read or written; of a change nothing is written then.
+    pub fn with_series<T>(&self, work: impl FnOnce(&Rows<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        work(&Rows { files: self, open: &*self.ready()? })
+    }
+
     fn ready(&self) -> Result<Arc<Open>, StoreError> {
         self.open.load_full().ok_or_else(|| StoreError::Failed(format!("the documents in {} are closed", self.path.display())))
     }
@@ -162,6 +173,57 @@ impl Files {
 
     fn damaged(&self) -> StoreError {
         StoreError::Failed(format!("the documents in {}: a record is damaged", self.path.display()))
+    }
+}
+
+/// The rows of series in an open database.
+pub struct Rows<'a> {
+    files: &'a Files,
+    open: &'a Open,
+}
+
+impl Rows<'_> {
+    /// One row; empty where there is none.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn row(&self, key: &[u8]) -> Result<Row, StoreError> {
+        let found = self.open.space(Space::Series).get(key).map_err(|error| self.files.failed(error))?;
+        found.map_or_else(|| Ok(Row::new()), |bytes| row::decode(&bytes).ok_or_else(|| self.files.damaged()))
+    }
+
+    /// Rows from one key to another, in order, until `each` has enough.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn range(
+        &self,
+        bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>),
+        mut each: impl FnMut(&[u8], Row) -> bool,
+    ) -> Result<(), StoreError> {
+        for item in self.open.database.snapshot().range(self.open.space(Space::Series), bounds) {
+            let (key, bytes) = item.into_inner().map_err(|error| self.files.failed(error))?;
+            if !each(&key, row::decode(&bytes).ok_or_else(|| self.files.damaged())?) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes rows and removes those that are absent, all of it or nothing, and returns when the operating system has it.
+    ///
+    /// # Errors
+    /// When it is uncertain whether it was written.
+    pub fn commit(&self, rows: impl IntoIterator<Item = (Vec<u8>, Option<Row>)>) -> Result<(), StoreError> {
+        let space = self.open.space(Space::Series);
+        let mut batch = self.open.database.batch().durability(Some(PersistMode::Buffer));
+        for (key, row) in rows {
+            match row {
+                Some(row) => batch.insert(space, key, row::encode(&row)),
+                None => batch.remove(space, key),
+            }
+        }
+        batch.commit().map_err(|error| self.files.failed(error))
     }
 }
 
@@ -231,6 +293,6 @@ fn open(path: &Path) -> Result<Open, StoreError> {
 fn try_open(path: &Path) -> fjall::Result<Open> {
     let database = Database::builder(path).cache_size(CACHE).max_journaling_size(JOURNALS).worker_threads(2).open()?;
     let space = |name| database.keyspace(name, || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE));
-    let spaces = [space("documents")?, space("order")?, space("ends")?];
+    let spaces = [space("documents")?, space("order")?, space("ends")?, space("series")?];
     Ok(Open { spaces, database, syncer: Syncer::start(path)? })
 }

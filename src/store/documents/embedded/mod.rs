@@ -7,10 +7,13 @@
 
 mod disk;
 mod format;
+mod series;
 mod writer;
 
+use self::series::EmbeddedSeries;
 use super::{Collection, Document, Documents, Listed, Page, StoreError, Write, Written, check_id};
 use crate::domain::{Clock, Timestamp};
+use crate::store::series::Series;
 use disk::{Disk, Files};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -37,6 +40,7 @@ pub struct EmbeddedDocuments {
     /// Present until the store is dropped.
     inbox: Option<mpsc::Sender<Message>>,
     thread: Option<JoinHandle<()>>,
+    series: EmbeddedSeries,
 }
 
 impl EmbeddedDocuments {
@@ -54,7 +58,8 @@ impl EmbeddedDocuments {
         let run = move || runtime.block_on(writer.run());
         let thread = std::thread::Builder::new().name("tollgate-documents".into()).spawn(run).map_err(failed)?;
         let reads = Arc::new(Semaphore::new(READS));
-        Ok(Self { files, clock, reads, inbox: Some(inbox), thread: Some(thread) })
+        let series = EmbeddedSeries::new(files.clone());
+        Ok(Self { files, clock, reads, inbox: Some(inbox), thread: Some(thread), series })
     }
 
     /// Ends the store: writes what is left and flushes it to the medium. Dropping it does the same.
@@ -131,6 +136,10 @@ impl Documents for EmbeddedDocuments {
         let page = page.clone();
         let now = now.unwrap_or_else(|| self.clock.now());
         self.read(move |files| files.list(collection, &page, now)).boxed()
+    }
+
+    fn series(&self) -> &dyn Series {
+        &self.series
     }
 }
 

@@ -128,7 +128,7 @@ impl Scene {
 
 /// The failed attempt cost something, as seldom happens.
 fn used() -> Actuals {
-    Actuals { attempted: true, input: 100, input_uncached: 100, output: 0, cost: NanoUsd::new(20) }
+    Actuals { attempted: true, input: 100, input_uncached: 100, output: 0, cost: NanoUsd::new(20), ..Actuals::default() }
 }
 
 #[tokio::test]

@@ -1,0 +1,136 @@
+//! `/admin/history/...`: what was used over time. Days are dates of UTC; money is in nano-dollars.
+
+use super::{Fault, Shared, input, json};
+use crate::domain::CustomerId;
+use crate::history::{Day, Use};
+use crate::store::series::{MAX_ROWS, Ranking};
+use axum::Router;
+use axum::extract::{Path, Request, State};
+use axum::response::Response;
+use axum::routing::get;
+use http::StatusCode;
+use serde_json::{Value, json};
+
+/// Days shown where nobody says which.
+const SHOWN_DAYS: u32 = 30;
+/// Customers shown where nobody says how many.
+const SHOWN_CUSTOMERS: usize = 50;
+
+pub(super) fn routes() -> Router<Shared> {
+    Router::new()
+        .route("/admin/history/total", get(total))
+        .route("/admin/history/total/hours", get(total_hours))
+        .route("/admin/history/customers", get(customers))
+        .route("/admin/history/customers/{id}", get(customer))
+        .route("/admin/history/customers/{id}/hours", get(customer_hours))
+        .route("/admin/history/models", get(models))
+        .route("/admin/history/scan", get(scan))
+}
+
+/// A parameter that is a day; today where it is absent.
+fn day(shared: &Shared, name: &str, text: Option<&str>) -> Result<Day, Fault> {
+    let Some(text) = text else { return Ok(Day::of(shared.gateway.clock.now())) };
+    text.parse().map_err(|error| Fault::InvalidRequest(format!("The parameter {name} {error}.")))
+}
+
+fn number(name: &str, text: Option<&str>, default: usize) -> Result<usize, Fault> {
+    let Some(text) = text else { return Ok(default) };
+    text.parse().map_err(|_| Fault::InvalidRequest(format!("The parameter {name} is a whole number.")))
+}
+
+/// `from` and `to`, both included.
+fn range(shared: &Shared, request: &Request) -> Result<(Day, Day), Fault> {
+    let [from, to] = input::query(request, ["from", "to"])?;
+    let last = day(shared, "to", to.as_deref())?;
+    let first = from.as_deref().map(|from| day(shared, "from", Some(from))).transpose()?;
+    let first = first.unwrap_or_else(|| last.back(SHOWN_DAYS - 1));
+    if first > last {
+        return Err(Fault::InvalidRequest("The parameter from is after to.".to_owned()));
+    }
+    Ok((first, last))
+}
+
+fn id(shared: &Shared, path: &str) -> Result<String, Fault> {
+    // Anonymous callers have ids with a space, which nobody can send.
+    if path.starts_with("anonymous ") {
+        return Ok(path.to_owned());
+    }
+    let allow_emails = shared.gateway.policy.load().identity.allow_emails;
+    let id = CustomerId::parse(path.as_bytes(), allow_emails);
+    id.map(|id| id.as_str().to_owned()).map_err(|error| Fault::InvalidRequest(format!("The customer's id {error}.")))
+}
+
+/// What was used, with a name for it.
+fn of(name: &str, value: Value, used: &Use) -> Value {
+    let mut shown = json!(used);
+    shown[name] = value;
+    shown
+}
+
+fn days(found: &[(Day, Use)]) -> Vec<Value> {
+    found.iter().map(|(day, used)| of("day", json!(day), used)).collect()
+}
+
+fn hours(found: &[Use]) -> Vec<Value> {
+    found.iter().enumerate().map(|(hour, used)| of("hour", json!(hour), used)).collect()
+}
+
+async fn total(State(shared): State<Shared>, request: Request) -> Result<Response, Fault> {
+    let (first, last) = range(&shared, &request)?;
+    let found = shared.gateway.history.total_days(first, last).await?;
+    Ok(json(StatusCode::OK, &json!({ "days": days(&found) })))
+}
+
+async fn total_hours(State(shared): State<Shared>, request: Request) -> Result<Response, Fault> {
+    let [text] = input::query(&request, ["day"])?;
+    let day = day(&shared, "day", text.as_deref())?;
+    let found = shared.gateway.history.total_hours(day).await?;
+    Ok(json(StatusCode::OK, &json!({ "day": day, "hours": hours(&found) })))
+}
+
+async fn customer(State(shared): State<Shared>, Path(path): Path<String>, request: Request) -> Result<Response, Fault> {
+    let (id, (first, last)) = (id(&shared, &path)?, range(&shared, &request)?);
+    let found = shared.gateway.history.customer_days(&id, first, last).await?;
+    Ok(json(StatusCode::OK, &json!({ "customer": id, "days": days(&found) })))
+}
+
+async fn customer_hours(State(shared): State<Shared>, Path(path): Path<String>, request: Request) -> Result<Response, Fault> {
+    let id = id(&shared, &path)?;
+    let [text] = input::query(&request, ["day"])?;
+    let day = day(&shared, "day", text.as_deref())?;
+    let found = shared.gateway.history.customer_hours(&id, day).await?;
+    Ok(json(StatusCode::OK, &json!({ "customer": id, "day": day, "hours": hours(&found) })))
+}
+
+async fn customers(State(shared): State<Shared>, request: Request) -> Result<Response, Fault> {
+    let [text, prefix, skip, limit] = input::query(&request, ["day", "prefix", "skip", "limit"])?;
+    let day = day(&shared, "day", text.as_deref())?;
+    let limit = number("limit", limit.as_deref(), SHOWN_CUSTOMERS)?.min(MAX_ROWS);
+    let skip = number("skip", skip.as_deref(), 0)?;
+    let ranking = Ranking { prefix: prefix.unwrap_or_default().into_owned(), skip, limit };
+    let found = shared.gateway.history.top_customers(day, &ranking).await?;
+    let shown: Vec<_> = found.iter().map(|(id, used)| of("customer", json!(id), used)).collect();
+    Ok(json(StatusCode::OK, &json!({ "day": day, "customers": shown })))
+}
+
+async fn models(State(shared): State<Shared>, request: Request) -> Result<Response, Fault> {
+    let (first, last) = range(&shared, &request)?;
+    let mut shown = Vec::new();
+    for day in first.through(last, crate::history::MOST_DAYS) {
+        let found = shared.gateway.history.models(day).await?;
+        shown.extend(found.iter().map(|model| {
+            let mut shown = json!(model);
+            shown["day"] = json!(day);
+            shown
+        }));
+    }
+    Ok(json(StatusCode::OK, &json!({ "models": shown })))
+}
+
+async fn scan(State(shared): State<Shared>, request: Request) -> Result<Response, Fault> {
+    let [text, after] = input::query(&request, ["day", "after"])?;
+    let day = day(&shared, "day", text.as_deref())?;
+    let (found, next) = shared.gateway.history.all_customers(day, after.as_deref()).await?;
+    let shown: Vec<_> = found.iter().map(|(id, used)| of("customer", json!(id), used)).collect();
+    Ok(json(StatusCode::OK, &json!({ "day": day, "customers": shown, "after": next })))
+}

@@ -1,0 +1,64 @@
+//! The console: pages for operators on the admin listener, made here, complete without a script.
+//!
+//! ```text
+//! gate      in front of all: other sites, session, forms
+//! session   the signed cookie
+//! login     in and out
+//! page      head, navigation, headers, the page that says why not
+//! parts     tables, fields, instants, gauges
+//! assets    stylesheet, script, icon
+//! counts    what this gateway has counted
+//! overview  /console: how everything stands
+//! desk      /console/desk: the tickets of those who wait for a person
+//! ```
+//!
+//! A page is a module with `routes()`, merged below, and a line in the navigation of `page`. What it shows and does goes through the
+//! same functions as the admin API, never around them; a change redirects to a page that says what was done, a mistake shows the form
+//! again with what was typed. What customers, applications or providers wrote is put in as text, always.
+
+mod assets;
+mod counts;
+mod desk;
+mod gate;
+mod login;
+mod overview;
+mod page;
+mod parts;
+mod session;
+
+pub use session::{COOKIE_NAME, LIFETIME};
+
+use crate::admin::{Fault, Guard};
+use crate::config::policy::Admin;
+use crate::stack::Gateway;
+use axum::Router;
+use axum::middleware::{from_fn_with_state, map_response};
+use axum::response::Redirect;
+use axum::routing::get;
+use gate::Gate;
+use page::Trouble;
+use session::Sessions;
+use std::sync::Arc;
+
+/// What the pages share.
+#[derive(Clone)]
+struct Shared {
+    gateway: Arc<Gateway>,
+}
+
+/// Everything on the listener for operators: the pages, and the admin API behind them.
+pub fn router(gateway: &Arc<Gateway>, settings: &Admin) -> Router {
+    let shared = Shared { gateway: Arc::clone(gateway) };
+    let gate = Gate { guard: Guard::new(settings), sessions: Sessions::new(settings), shared: shared.clone() };
+    let pages = Router::new()
+        .merge(assets::routes())
+        .merge(login::routes(gate.clone()))
+        .merge(overview::routes())
+        .merge(desk::routes())
+        .route("/console/{*rest}", get(|| async { Trouble::Fault(Fault::RouteNotFound) }))
+        .method_not_allowed_fallback(|| async { Trouble::Fault(Fault::MethodNotAllowed) })
+        .layer(from_fn_with_state(gate, gate::check))
+        .layer(map_response(page::harden))
+        .with_state(shared);
+    pages.route("/", get(|| async { Redirect::to("/console") })).fallback_service(crate::admin::router(gateway, settings))
+}

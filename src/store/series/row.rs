@@ -1,0 +1,94 @@
+//! Rows as they lie in a process: adding to them, and the minutes behind a peak.
+
+use super::{Addition, Batch, Row, RowKey};
+use std::collections::HashMap;
+
+/// Minutes that may still grow: settlements come as late as their answers are long, and each is counted in the minute of its admission.
+const OPEN_MINUTES: u64 = 15;
+/// Minutes of counters that are kept at most. Beyond it a minute that was sent in two batches counts as two.
+const MOST_MINUTES: usize = 400_000;
+
+/// The minutes that may still grow, of one process.
+#[derive(Debug, Default)]
+pub struct Minutes(HashMap<(RowKey, String, u64), u64>);
+
+impl Minutes {
+    /// Adds to a minute and gives its sum.
+    fn add(&mut self, key: &RowKey, name: &str, minute: u64, amount: u64) -> u64 {
+        let minute = (key.clone(), name.to_owned(), minute);
+        match self.0.get_mut(&minute) {
+            Some(sum) => {
+                *sum = sum.saturating_add(amount);
+                *sum
+            }
+            None => {
+                if self.0.len() < MOST_MINUTES {
+                    self.0.insert(minute, amount);
+                }
+                amount
+            }
+        }
+    }
+
+    /// Forgets minutes that do not grow any more.
+    pub fn close(&mut self, batch: &Batch) {
+        let minutes = batch.additions.iter().flat_map(|addition| &addition.peaks).map(|peak| peak.minute);
+        let Some(latest) = minutes.max() else { return };
+        self.0.retain(|(_, _, minute), _| *minute + OPEN_MINUTES >= latest);
+    }
+}
+
+/// Adds to a row.
+pub fn add(row: &mut Row, addition: &Addition, minutes: &mut Minutes) {
+    for (name, amount) in &addition.sums {
+        let counter = row.entry(name.to_string()).or_default();
+        *counter = counter.saturating_add(*amount);
+    }
+    for peak in &addition.peaks {
+        let sum = minutes.add(&addition.key, &peak.name, peak.minute, peak.amount);
+        let counter = row.entry(peak.name.to_string()).or_default();
+        *counter = (*counter).max(sum);
+    }
+}
+
+/// A row as bytes: length and bytes of each name, and its number.
+pub fn encode(row: &Row) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(row.len() * 12);
+    for (name, value) in row {
+        // Names are short: see `MAX_NAME`.
+        bytes.push(u8::try_from(name.len()).unwrap_or(u8::MAX));
+        bytes.extend_from_slice(&name.as_bytes()[..name.len().min(usize::from(u8::MAX))]);
+        bytes.extend_from_slice(&value.to_le_bytes());
+    }
+    bytes
+}
+
+/// What [`encode`] wrote; `None` where it is something else.
+pub fn decode(mut bytes: &[u8]) -> Option<Row> {
+    let mut row = Row::new();
+    while let Some((length, rest)) = bytes.split_first() {
+        let (name, rest) = rest.split_at_checked(usize::from(*length))?;
+        let (value, rest) = rest.split_first_chunk::<8>()?;
+        row.insert(std::str::from_utf8(name).ok()?.to_owned(), u64::from_le_bytes(*value));
+        bytes = rest;
+    }
+    Some(row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_reads_as_it_was_written_and_half_of_one_does_not() {
+        let row = Row::from([("n".to_owned(), u64::MAX), ("x:customer.tpm".to_owned(), 0), (String::new(), 7)]);
+        let bytes = encode(&row);
+        assert_eq!(decode(&bytes), Some(row));
+        assert_eq!(decode(&[]), Some(Row::new()));
+        for cut in 1..bytes.len() {
+            // A cut between two counters is a shorter row; any other is no row.
+            assert!(decode(&bytes[..cut]).is_none_or(|row| row.len() < 3), "{cut}");
+        }
+        assert_eq!(decode(&[200, b'a']), None);
+    }
+}
