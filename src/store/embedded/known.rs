@@ -2,7 +2,8 @@
 
 use crate::domain::{ReservationId, Timestamp};
 use crate::limit::Line;
-use std::collections::{HashMap, HashSet, VecDeque};
+use foldhash::{HashMap, HashSet};
+use std::collections::VecDeque;
 
 /// How long an ended reservation is remembered, microseconds.
 pub const REMEMBERED: u64 = 3_600_000_000;
