@@ -5,14 +5,16 @@
 //! ```text
 //! cli        the commands: serve, demo, check, lab, audit, request, key, health
 //! server     the listener: connections in, a graceful end
+//! reload     another configuration while it runs, whole or not at all
 //! console    pages for operators, in a browser: overview, desk
 //! admin      the listener for operators: who may, and the desk
 //! stack      the thirteen layers a request passes, in order; routes
 //! lab        what would happen: the limiter under a virtual clock, scenarios, replays
 //! triage     the queue of those who wait for a person
+//! alert      what operators are told of, once, in the log, the metrics and webhooks
 //! reply      our own answers: refusal -> status, headers, body; the rate headers
 //! degrade    levels: what is given up when there is not enough; decisions only
-//! directory  plans and overrides set at run time, over those of the configuration
+//! directory  plans, overrides and gateway keys set at run time, over those of the configuration
 //! records    what is kept of each request, to be looked up
 //! history    what each customer used over time, and what each model used per day
 //! repeats    requests that are sent twice, and those that are answered later: what is stored of them
@@ -35,6 +37,7 @@
 //! `wire/usage`; a store is an implementation of [`store::Ledger`] that passes `tests/store_conformance.rs`.
 
 pub mod admin;
+pub mod alert;
 pub mod cli;
 pub mod config;
 pub mod console;
@@ -48,6 +51,7 @@ pub mod lab;
 pub mod limit;
 pub mod pricing;
 pub mod records;
+pub mod reload;
 pub mod repeats;
 pub mod reply;
 pub mod server;

@@ -115,6 +115,14 @@ impl Webhook {
         });
     }
 
+    /// Makes one attempt and says what came of it, for whoever tries a webhook out.
+    ///
+    /// # Errors
+    /// [`Failure`]
+    pub async fn try_out(&self, id: String, body: &serde_json::Value) -> Result<(), Failure> {
+        self.inner.attempt(&News { id, body: body.to_string().into() }).await
+    }
+
     /// News that are neither delivered nor given up yet.
     #[must_use]
     pub fn undelivered(&self) -> usize {

@@ -1,6 +1,7 @@
 //! What the documents say is true: their blocks run, their bodies, tables and names are those of the program.
 
 #[path = "docs/child.rs"]
+#[allow(dead_code, reason = "shared with tests that need more of it")]
 mod child;
 #[path = "docs/markdown.rs"]
 mod markdown;

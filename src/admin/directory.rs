@@ -62,7 +62,7 @@ fn lasting(wish: &Wish) -> Result<Option<Duration>, Fault> {
     }
 }
 
-const fn expected(version: Option<u64>) -> Expected {
+pub(super) const fn expected(version: Option<u64>) -> Expected {
     match version {
         None => Expected::Anything,
         Some(0) => Expected::Nothing,
@@ -71,7 +71,7 @@ const fn expected(version: Option<u64>) -> Expected {
 }
 
 /// Who takes something back, in the query: a `DELETE` has no body.
-fn by(request: &Request) -> Result<String, Fault> {
+pub(super) fn by(request: &Request) -> Result<String, Fault> {
     let [by] = input::query(request, ["by"])?;
     let by = by.ok_or_else(|| Fault::InvalidRequest("The parameter `by` says who does it.".to_owned()))?;
     Ok(name("by", &by)?.to_owned())

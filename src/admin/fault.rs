@@ -40,6 +40,12 @@ pub enum Fault {
         /// The version that stands; `None` = nothing is set.
         version: Option<u64>,
     },
+    /// No such key, or one of the configuration.
+    KeyNotFound,
+    /// The key cannot be made or changed so; a sentence says why.
+    KeyRefused(String),
+    /// A fault of ours.
+    Internal,
     /// No such pool.
     PoolNotFound,
     /// No such ticket.
@@ -83,6 +89,9 @@ impl Fault {
             Self::RequestNotFound => (StatusCode::NOT_FOUND, "request_not_found"),
             Self::PlanNotFound => (StatusCode::NOT_FOUND, "plan_not_found"),
             Self::Changed { .. } => (StatusCode::CONFLICT, "changed_meanwhile"),
+            Self::KeyNotFound => (StatusCode::NOT_FOUND, "key_not_found"),
+            Self::KeyRefused(_) => (StatusCode::CONFLICT, "key_refused"),
+            Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "internal_error"),
             Self::PoolNotFound => (StatusCode::NOT_FOUND, "pool_not_found"),
             Self::TicketNotFound => (StatusCode::NOT_FOUND, "ticket_not_found"),
             Self::TicketClaimed { .. } => (StatusCode::CONFLICT, "ticket_claimed"),
@@ -107,6 +116,8 @@ impl Fault {
             Self::RequestNotFound => "Nothing is kept of such a request, or not any more.",
             Self::PlanNotFound => "There is no such plan, neither configured nor set.",
             Self::Changed { .. } => "Somebody else changed it meanwhile; look again, and send the version that stands.",
+            Self::KeyNotFound => "There is no such key made at run time; keys of the configuration are changed there.",
+            Self::Internal => "The gateway failed on this request; see the log.",
             Self::PoolNotFound => "There is no such pool in the configuration.",
             Self::TicketNotFound => "There is no such ticket, or not any more.",
             Self::RequestNotKept => "The request of this ticket is not kept; [triage] requests and request_max say which are.",
@@ -116,7 +127,7 @@ impl Fault {
             Self::StoreUnavailable => {
                 "The store does not answer; see the log. Whether anything changed is not known; the same again does no harm."
             }
-            Self::InvalidRequest(message) => return message.clone(),
+            Self::InvalidRequest(message) | Self::KeyRefused(message) => return message.clone(),
             Self::TicketClaimed { agent, until } => return format!("{agent} has claimed the ticket until {}.", rfc3339(*until)),
             Self::TicketEnded { standing, agent: Some(agent) } => {
                 return format!("The ticket is {} already, by {agent}.", standing.as_str());

@@ -6,6 +6,7 @@
 
 use super::{Fault, only_reads};
 use crate::config::policy::Admin;
+use crate::stack::Gateway;
 use crate::stack::router::Peer;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -14,12 +15,12 @@ use http::header::{AUTHORIZATION, HOST, ORIGIN};
 use http::uri::Authority;
 use http::{HeaderMap, HeaderName};
 use std::net::IpAddr;
+use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// What has to be shown. The console asks for the same, in a form instead of a header.
-#[derive(Clone)]
 pub(crate) struct Guard {
     /// The hash of the token: equal lengths, whatever is shown. `None` = nothing, on loopback.
     token: Option<[u8; 32]>,
@@ -68,11 +69,12 @@ impl Guard {
     }
 }
 
-/// Lets a request pass, or answers it.
-pub(super) async fn check(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+/// Lets a request pass, or answers it. What has to be shown is what the configuration of the moment says.
+pub(super) async fn check(State(gateway): State<Arc<Gateway>>, request: Request, next: Next) -> Response {
+    let guard = gateway.policy.load().admin.as_ref().map(Guard::new);
     let peer = request.extensions().get::<Peer>().map(|peer| peer.0.ip());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let response = match guard.admits(&request) {
+    let response = match guard.map_or(Err(Fault::Unauthorized), |guard| guard.admits(&request)) {
         Ok(()) => next.run(request).await,
         Err(fault) => {
             tracing::warn!(target: "admin", ?peer, cause = fault.shape().1, "refused");
@@ -131,7 +133,7 @@ mod tests {
     }
 
     fn guard(token: Option<&str>) -> Guard {
-        Guard::new(&Admin { listen: ([127, 0, 0, 1], 0).into(), token: token.map(Secret::new) })
+        Guard::new(&Admin { listen: ([127, 0, 0, 1], 0).into(), token: token.map(Secret::new), tls: None })
     }
 
     #[test]

@@ -5,6 +5,8 @@
 //! fault    what is said to who may not, or asks wrongly
 //! input    bodies and query strings, read strictly
 //! directory /admin/customers/{id}/override and /credits, /admin/plans: what is set at run time
+//! keys     /admin/keys: gateway keys made at run time
+//! alerts   /admin/alerts: what operators were told of
 //! history  /admin/history: what was used over time
 //! levels   /admin/levels: see and pin
 //! requests /admin/requests/{id}: what is kept of a request
@@ -14,11 +16,13 @@
 //! An area is a module with `routes()`, merged below; the guard stands in front of all of them. JSON in and out. There are no cookies, so
 //! a page somewhere else has nothing to ride on; requests that a browser sends for another page are refused all the same.
 
+mod alerts;
 mod directory;
 mod fault;
 mod guard;
 mod history;
 mod input;
+mod keys;
 mod levels;
 mod requests;
 mod triage;
@@ -28,7 +32,6 @@ pub(crate) use guard::Guard;
 pub(crate) use input::text;
 pub(crate) use triage::cursor as triage_cursor;
 
-use crate::config::policy::Admin;
 use crate::stack::Gateway;
 use axum::Router;
 use axum::body::Body;
@@ -46,17 +49,18 @@ struct Shared {
 }
 
 /// Everything operators may ask, as an HTTP service.
-pub fn router(gateway: &Arc<Gateway>, settings: &Admin) -> Router {
-    let guard = Guard::new(settings);
+pub fn router(gateway: &Arc<Gateway>) -> Router {
     Router::new()
         .merge(triage::routes())
         .merge(requests::routes())
         .merge(history::routes())
         .merge(levels::routes())
+        .merge(alerts::routes())
         .merge(directory::routes())
+        .merge(keys::routes())
         .method_not_allowed_fallback(|| async { Fault::MethodNotAllowed })
         .fallback(|| async { Fault::RouteNotFound })
-        .layer(from_fn_with_state(guard, guard::check))
+        .layer(from_fn_with_state(Arc::clone(gateway), guard::check))
         .with_state(Shared { gateway: Arc::clone(gateway) })
 }
 

@@ -1,8 +1,11 @@
 //! `tollgate check`: reads the configuration as `serve` would and says what is wrong, what is odd and what came out.
 
-use crate::config::policy::{Auth, Limit, LimitKind, Limits, Plan, Policy, StoreKind};
-use crate::config::{Env, Problem, Warning};
+use crate::config::date;
+use crate::config::policy::{Auth, ClientAuth, Limit, LimitKind, Limits, Plan, Policy, StoreKind};
+use crate::config::{Env, Problem, Source, Warning};
 use crate::domain::Period;
+use crate::reload::takes_restart;
+use crate::stack::gateway::places;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -25,6 +28,36 @@ pub fn run(path: Option<&Path>, questions: Option<&Path>) -> ExitCode {
         // Whoever closed the pipe did not want to know more; the verdict is lost, so it is not a success either.
         Err(_) => ExitCode::FAILURE,
     }
+}
+
+/// Checks a file (none = the shipped configuration) and prints what is different from the one at `against`, as a reload would log it.
+pub fn compare(path: Option<&Path>, against: &Path) -> ExitCode {
+    match differences(path, against, &Env::of_process(), &mut io::stdout().lock()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(BAD_CONFIGURATION),
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// Writes the differences; whether both are sound.
+fn differences(path: Option<&Path>, against: &Path, env: &Env, out: &mut impl Write) -> io::Result<bool> {
+    let (before, (after, warnings)) = match (Policy::load(Some(against), env), Policy::load(path, env)) {
+        (Ok((before, _)), Ok(after)) => (before, after),
+        (before, after) => {
+            let problems: Vec<_> = before.err().into_iter().chain(after.err()).flatten().collect();
+            refuse(&problems, out)?;
+            return Ok(false);
+        }
+    };
+    warn(&warnings, out)?;
+    let changes = before.settings.changes(&after.settings);
+    changes.iter().try_for_each(|change| writeln!(out, "{change}"))?;
+    let file = path.map_or(Source::Shipped, |path| Source::File { name: path.display().to_string().into(), line: 1 });
+    let restarts = takes_restart(&before, &after, places(&before.concurrency), &file);
+    restarts.iter().try_for_each(|reason| writeln!(out, "restart: {reason}"))?;
+    let how = if restarts.is_empty() { "a running gateway can go over to it" } else { "it takes a restart" };
+    writeln!(out, "\n{} from {}; {how}", counted(changes.len(), "difference"), against.display())?;
+    Ok(true)
 }
 
 /// Writes the report; whether the configuration is sound.
@@ -70,7 +103,15 @@ fn summary(policy: &Policy, out: &mut impl Write) -> io::Result<()> {
         StoreKind::Embedded { path, .. } => format!("embedded, in {}", path.display()),
         StoreKind::Redis { .. } => "redis, one server".to_owned(),
     };
-    writeln!(out, "\nlisten  {}\nauth    {auth}\nstore   {store}", policy.server.listen)?;
+    let tls = policy.server.tls.as_ref().map_or_else(String::new, |tls| {
+        let clients = match tls.client_auth {
+            Some(ClientAuth::Required) => ", clients have to show one",
+            Some(ClientAuth::Optional) => ", clients may show one",
+            None => "",
+        };
+        format!(", TLS, certificate until {}{clients}", date(tls.expires))
+    });
+    writeln!(out, "\nlisten  {}{tls}\nauth    {auth}\nstore   {store}", policy.server.listen)?;
     writeln!(out, "prices  {}", counted(policy.prices.len(), "model"))?;
     let concurrency = &policy.concurrency;
     writeln!(out, "slots   {}, and {} requests waiting", concurrency.slots, concurrency.queue)?;
@@ -163,6 +204,29 @@ mod tests {
         assert!(text.contains("warning: ") && text.contains("concurrency.slots is not set"), "{text}");
         let last = text.lines().last().unwrap_or_default();
         assert!(last.starts_with("OK, ") && last.ends_with("t.toml"), "{last}");
+    }
+
+    #[test]
+    fn two_files_are_compared_setting_by_setting() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (old, new) = (dir.path().join("old.toml"), dir.path().join("new.toml"));
+        let compared = |before: &str, after: &str| {
+            std::fs::write(&old, before).expect("written");
+            std::fs::write(&new, after).expect("written");
+            let mut out = Vec::new();
+            let sound = differences(Some(&new), &old, &Env::default(), &mut out).expect("memory takes everything");
+            (sound, String::from_utf8(out).expect("UTF-8"))
+        };
+        let (sound, text) = compared("[plans.a]\nrpm = 1\n", "[plans.a]\nrpm = 2\n");
+        assert!(sound && text.contains("plans.a.rpm: 1 -> 2\n"), "{text}");
+        assert!(text.contains("\n1 difference from ") && text.ends_with("; a running gateway can go over to it\n"), "{text}");
+        let (sound, text) = compared("", "[store]\npath = \"b\"\n");
+        assert!(
+            sound && text.contains("new.toml:2: store.path: the store cannot change") && text.ends_with("; it takes a restart\n"),
+            "{text}"
+        );
+        let (sound, text) = compared("[plan]\n", "[plans.a]\nrpm = -1\n");
+        assert!(!sound && text.contains("old.toml:1: plan: ") && text.contains("new.toml:2: plans.a.rpm: "), "{text}");
     }
 
     #[test]

@@ -64,6 +64,8 @@ async fn demo(args: &Demo) -> Result<(), String> {
         out::line(&format!("Its API: {admin}/admin/triage\n"));
         out::line(&Lines::new(&base).print());
     }
+    // A terminal that closes must not cut streams; there is no file to read again.
+    let _hangups = signal::hangups();
     server.serve(signal::stop()).await;
     Ok(())
 }
@@ -78,7 +80,7 @@ async fn bind(listen: SocketAddr, provider: &Provider, data: &Path) -> Result<Se
     // Beside it, for operators: this machine only, and without a token.
     let beside = if listen.port() == 0 { 0 } else { policy.server.listen.port().saturating_add(1) };
     let listen = free_address(SocketAddr::from(([127, 0, 0, 1], beside))).await?;
-    policy.admin = Some(Admin { listen, token: None });
+    policy.admin = Some(Admin { listen, token: None, tls: None });
     let gateway = Gateway::new(policy, stores, clock).map_err(|error| error.to_string())?;
     Server::bind(gateway).await.map_err(|error| error.to_string())
 }

@@ -1,6 +1,7 @@
 //! `tollgate health`: asks `/readyz` or `/healthz`; for container health checks, where no curl is installed.
 
 use super::BAD_CONFIG;
+use super::ask::Trust;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Asks once.
-pub fn run(url: &str) -> ExitCode {
+pub fn run(url: &str, trust: &Trust) -> ExitCode {
     let parsed = reqwest::Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     let Some(parsed) = parsed else {
         return super::fail(&format!("{url:?} is not a URL; write http://127.0.0.1:8080/readyz"), BAD_CONFIG);
@@ -17,9 +18,11 @@ pub fn run(url: &str) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return super::fail(&error.to_string(), 1),
     };
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = match trust.client(PATIENCE) {
+        Ok(client) => client,
+        Err(message) => return super::fail(&message, BAD_CONFIG),
+    };
     let answer = runtime.block_on(async {
-        let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build()?;
         let reply = client.get(parsed).send().await?;
         let status = reply.status();
         Ok::<_, reqwest::Error>((status, reply.text().await.unwrap_or_default()))

@@ -1,5 +1,7 @@
 //! The command line.
 
+mod alerts;
+mod ask;
 mod audit;
 pub mod check;
 mod demo;
@@ -57,12 +59,19 @@ enum Command {
         /// Its token
         #[arg(long, env = "TOLLGATE_ADMIN_TOKEN", hide_env_values = true)]
         token: Option<String>,
+        #[command(flatten)]
+        trust: ask::Trust,
     },
+    /// Try the alerts out: sends a test to every webhook of [alerts], once, and prints what came of it. Exits with 0: all took it, 1: not
+    /// all did or there is none, 64: the configuration cannot be used
+    Alerts(AlertsArgs),
     /// Ask a running gateway whether it is ready; exits non-zero when it is not (for container health checks)
     Health {
         /// What to ask
         #[arg(long, default_value = "http://127.0.0.1:8080/readyz")]
         url: String,
+        #[command(flatten)]
+        trust: ask::Trust,
     },
 }
 
@@ -74,6 +83,18 @@ struct ConfigPath {
 }
 
 #[derive(Args, Debug)]
+struct AlertsArgs {
+    /// What to do
+    #[arg(value_parser = ["test"])]
+    action: String,
+    /// Only the destinations that want alerts of this kind, and as one of it
+    #[arg(long, value_name = "KIND", default_value = "test", value_parser = alerts::kind)]
+    kind: crate::alert::Kind,
+    #[command(flatten)]
+    config: ConfigPath,
+}
+
+#[derive(Args, Debug)]
 struct Check {
     #[command(flatten)]
     config: ConfigPath,
@@ -81,6 +102,10 @@ struct Check {
     /// body, or a JSON string that goes to every model with a fallback. Calls the upstreams, which costs money
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
+    /// Print only what is different from the configuration in this file, setting by setting, and whether a running gateway could go over
+    /// to it without a restart
+    #[arg(long, value_name = "FILE", conflicts_with = "replay")]
+    against: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
@@ -161,12 +186,16 @@ pub fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Serve(args) => serve::run(args),
         Command::Demo(args) => demo::run(args),
-        Command::Check(args) => check::run(args.config.config.as_deref(), args.replay.as_deref()),
+        Command::Check(args) => match &args.against {
+            Some(against) => check::compare(args.config.config.as_deref(), against),
+            None => check::run(args.config.config.as_deref(), args.replay.as_deref()),
+        },
         Command::Audit(args) => audit::run(args.config.config.as_deref(), args.data),
         Command::Lab(args) => lab::run(&args),
         Command::Key { name } => key::run(&name),
-        Command::Request { id, url, token } => request::run(&id, &url, token.as_deref()),
-        Command::Health { url } => health::run(&url),
+        Command::Request { id, url, token, trust } => request::run(&id, &url, token.as_deref(), &trust),
+        Command::Alerts(AlertsArgs { action: _, kind, config }) => alerts::run(config.config.as_deref(), kind),
+        Command::Health { url, trust } => health::run(&url, &trust),
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Through its admin listener and not in the store, since the embedded store belongs to the gateway's process.
 
+use super::ask::Trust;
 use super::{BAD_CONFIG, out};
 use reqwest::StatusCode;
 use std::process::ExitCode;
@@ -13,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const REPEATED: usize = 200;
 
 /// Asks once and prints the record.
-pub fn run(id: &str, url: &str, token: Option<&str>) -> ExitCode {
+pub fn run(id: &str, url: &str, token: Option<&str>, trust: &Trust) -> ExitCode {
     let base = reqwest::Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     let Some(mut address) = base else {
         return super::fail(&format!("{url:?} is not a URL; write http://127.0.0.1:8081"), BAD_CONFIG);
@@ -26,9 +27,11 @@ pub fn run(id: &str, url: &str, token: Option<&str>) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return super::fail(&error.to_string(), 1),
     };
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = match trust.client(PATIENCE) {
+        Ok(client) => client,
+        Err(message) => return super::fail(&message, BAD_CONFIG),
+    };
     let answer = runtime.block_on(async {
-        let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build()?;
         let mut request = client.get(address);
         if let Some(token) = token {
             request = request.bearer_auth(token);

@@ -3,18 +3,21 @@
 use super::{BAD_CONFIG, Serve, out};
 use crate::config::policy::StoreKind;
 use crate::config::{Env, Policy};
+use crate::reload::Reloader;
 use crate::server::Server;
 use crate::stack::Gateway;
 use crate::store::outage::Guarded;
 use crate::store::redis::{RedisDocuments, RedisLedger};
 use crate::store::{StoreError, Stores};
 use crate::telemetry::{SystemClock, log};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 /// Serves until SIGTERM or SIGINT.
 pub fn run(args: Serve) -> ExitCode {
-    let (policy, warnings) = match Policy::load(args.config.config.as_deref(), &Env::of_process()) {
+    let env = Env::of_process();
+    let (policy, warnings) = match Policy::load(args.config.config.as_deref(), &env) {
         Ok(loaded) => loaded,
         Err(problems) => {
             for problem in &problems {
@@ -33,22 +36,26 @@ pub fn run(args: Serve) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return super::fail(&error.to_string(), 1),
     };
-    match runtime.block_on(serve(policy)) {
+    match runtime.block_on(serve(policy, args.config.config, env)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => super::fail(&message, 1),
     }
 }
 
-async fn serve(policy: Policy) -> Result<(), String> {
+async fn serve(policy: Policy, path: Option<PathBuf>, env: Env) -> Result<(), String> {
+    let hangups = super::signal::hangups();
     let clock = Arc::new(SystemClock);
     let stores = open(&policy.store, clock.clone()).await.map_err(|error| error.to_string())?;
     let gateway = Gateway::new(policy, stores, clock).map_err(|error| error.to_string())?;
+    let reloader = Reloader::new(gateway.clone(), path, env);
     let server = Server::bind(gateway).await.map_err(|error| error.to_string())?;
     let address = server.address().map_err(|error| error.to_string())?;
     crate::estimate::Estimator::warm_up();
     let admin = server.admin_address().map_err(|error| error.to_string())?.map(tracing::field::display);
     tracing::info!(version = env!("CARGO_PKG_VERSION"), %address, admin, "serving");
+    let reloading = tokio::spawn(reloader.run(hangups));
     server.serve(super::signal::stop()).await;
+    reloading.abort();
     tracing::info!("stopped");
     Ok(())
 }

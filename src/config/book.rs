@@ -3,13 +3,14 @@
 //! A plan that is set at run time is laid over the configured one of its name, as the file's are over the shipped ones. What is said of
 //! a customer is laid over its `[customers.ID]`, and that over its plan.
 
+use super::compile::access::app;
 use super::compile::overlay::Overlay;
 use super::compile::plans::ready;
-use super::file::{Customer, Plan as WrittenPlan};
+use super::file::{Customer, Key, Plan as WrittenPlan};
 use super::node::of_json;
-use super::policy::Plan;
+use super::policy::{App, Plan};
 use super::problem::{Findings, Place, Problem, Source, Warning, suggestion};
-use super::read::{Read, as_table};
+use super::read::{At, Read, as_table};
 use crate::domain::CustomerId;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -22,6 +23,8 @@ pub struct Book {
     pub(super) customers: HashMap<Arc<str>, Customer>,
     pub(super) default: Arc<str>,
     pub(super) allow_emails: bool,
+    /// The names of the configured pools.
+    pub(super) pools: Vec<Arc<str>>,
 }
 
 /// What was said of a customer, read and found sound.
@@ -91,6 +94,30 @@ impl Book {
         Ok((book, findings.warnings))
     }
 
+    /// What a gateway key made at run time may do: the keys of `[keys.NAME]`, but for the key itself. Gives what is odd about it, too.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, in the words of the configuration.
+    pub fn app(&self, name: &str, said: &Value) -> Result<(App, Vec<Warning>), Vec<Problem>> {
+        let pools: Vec<&str> = self.pools.iter().map(|name| &**name).collect();
+        let mut plan_named = |at: &At<String>, findings: &mut Findings| {
+            let found = self.plans.get_key_value(at.value.as_str()).map(|(name, _)| Arc::clone(name));
+            if found.is_none() {
+                findings.problem(&at.place, format!("there is no plan {:?}", at.value), suggestion(&at.value, self.names()));
+            }
+            found
+        };
+        read_app(name, said, &mut plan_named, Some(&pools))
+    }
+
+    /// The same of a key that was found sound when it was made. Plans and pools that are gone since do it no harm: it may not use them.
+    ///
+    /// # Errors
+    /// What cannot be read, since a scope that is not understood would let the key do more.
+    pub fn app_kept(&self, name: &str, said: &Value) -> Result<App, Vec<Problem>> {
+        read_app(name, said, &mut |at, _| Some(at.value.as_str().into()), None).map(|(app, _)| app)
+    }
+
     /// A plan of this book, compiled.
     #[must_use]
     pub fn plan(&self, name: &str) -> Option<Arc<Plan>> {
@@ -135,6 +162,27 @@ impl Book {
         let mut names: Vec<&str> = self.plans.keys().map(|name| &**name).collect();
         names.sort_unstable();
         names
+    }
+}
+
+fn read_app(
+    name: &str,
+    said: &Value,
+    plan_named: &mut dyn FnMut(&At<String>, &mut Findings) -> Option<Arc<str>>,
+    pools: Option<&[&str]>,
+) -> Result<(App, Vec<Warning>), Vec<Problem>> {
+    let mut findings = Findings::default();
+    let place = Place::root(Source::Stored).child("keys", Source::Stored).child(name, Source::Stored);
+    let written: Option<Key> = read(said, &place, &mut findings);
+    let app = written.map(|key| {
+        if key.hash.is_some() || key.key.is_some() {
+            findings.problem(&place, "names a key of its own", "leave hash and key out: the gateway makes the key");
+        }
+        app(name, &key, plan_named, pools, &mut findings)
+    });
+    match app.filter(|_| findings.problems.is_empty()) {
+        Some(app) => Ok((app, findings.warnings)),
+        None => Err(findings.problems),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Settings that are one of some words.
 
 use super::node::Node;
-use super::policy::{BodySource, Counts, LostHold, Step, Unpriced};
+use super::policy::{BodySource, ClientAuth, Counts, LostHold, Step, Unpriced};
 use super::problem::{Findings, Place, suggestion};
 use super::read::{Read, text};
 use crate::domain::Priority;
@@ -41,6 +41,7 @@ choices! {
     LostHold: "charge" = Self::Charge, "release" = Self::Release;
     Store: "embedded" = Self::Embedded, "redis" = Self::Redis;
     UnknownCustomers: "default_plan" = Self::DefaultPlan, "refuse" = Self::Refuse;
+    ClientAuth: "required" = Self::Required, "optional" = Self::Optional;
     OnAbort: "cancel" = Self::Cancel, "drain" = Self::Drain;
 }
 

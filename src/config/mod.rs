@@ -27,11 +27,14 @@ mod prices;
 pub(crate) mod problem;
 pub(crate) mod read;
 mod secret;
+pub mod settings;
 #[cfg(test)]
 mod tests;
 pub(crate) mod value;
 
+pub use compile::Loaded;
 pub(crate) use compile::embedded;
+pub(crate) use compile::tls::date;
 pub use env::Env;
 pub use policy::Policy;
 pub use problem::{Finding, Place, Problem, Source, Warning};

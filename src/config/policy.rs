@@ -1,10 +1,16 @@
 //! The compiled configuration: everything resolved, nothing left to parse or to look up by name twice.
 
+mod alerts;
 mod degrade;
+mod tls;
 
+pub use alerts::{AlertKind, Alerts, Destination};
 pub use degrade::{Admin, Class, Classes, Fallback, Handoff, History, Levels, Records, Repeats, Retry, Triage, Webhook};
 
+pub use tls::{ClientAuth, Tls};
+
 use super::book::Book;
+use super::settings::Settings;
 use crate::domain::{NanoUsd, Period, Priority, Zone};
 use crate::limit::{Bucket, LimitName, Measure};
 use crate::pricing::PriceTable;
@@ -72,10 +78,14 @@ pub struct Policy {
     pub history: History,
     /// `[repeats]`
     pub repeats: Repeats,
+    /// `[alerts]`
+    pub alerts: Alerts,
     /// `[admin]`; `None` = there is no such listener.
     pub admin: Option<Admin>,
     /// `[concurrency]`
     pub concurrency: Concurrency,
+    /// All of it as it was written, for people.
+    pub settings: Settings,
 }
 
 /// `[server]`
@@ -95,6 +105,8 @@ pub struct Server {
     pub max_connections: usize,
     /// How long SIGTERM waits for requests in flight.
     pub grace: Duration,
+    /// `[server.tls]`; `None` = plain HTTP.
+    pub tls: Option<Arc<Tls>>,
 }
 
 /// Who may call.
@@ -113,7 +125,7 @@ pub enum Auth {
 }
 
 /// A calling application: a gateway key and what it may do.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct App {
     /// Its name.
     pub name: Arc<str>,
@@ -127,6 +139,19 @@ pub struct App {
     pub models: Vec<Box<str>>,
     /// Patterns of customers it may act for; empty = all.
     pub customers: Vec<Box<str>>,
+    /// Patterns of paths it may call; empty = all.
+    pub routes: Vec<Box<str>>,
+    /// Pools whose models it may use; empty = all, and models in no pool.
+    pub pools: Vec<Box<str>>,
+}
+
+impl App {
+    /// Whether it may use this model, of this pool.
+    #[must_use]
+    pub fn may_use(&self, model: &str, pool: Option<&Pool>) -> bool {
+        let named = self.models.is_empty() || self.models.iter().any(|pattern| super::matches(pattern, model));
+        named && (self.pools.is_empty() || pool.is_some_and(|pool| self.pools.iter().any(|known| **known == *pool.name)))
+    }
 }
 
 /// `[identity]`
@@ -172,7 +197,7 @@ pub enum ForwardId {
 }
 
 /// `[store]`
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreKind {
     /// One process, its journal in this directory.
     Embedded {
@@ -211,7 +236,7 @@ impl StoreKind {
 }
 
 /// `[store] urls`, `cluster` and `sentinel`: the servers that keep the books. Addresses come with their credentials.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RedisServers {
     /// One server.
     One(Secret),

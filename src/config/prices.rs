@@ -32,7 +32,7 @@ pub fn is_priced(table: &PriceTable, model: &str) -> bool {
 
 fn add_file(table: &mut PriceTable, path: &At<String>, findings: &mut Findings) {
     const ADVICE: &str = "name a file in the format of LiteLLM's model_prices_and_context_window.json";
-    let json = match read(&path.value) {
+    let json = match findings.read_file(&path.place, &path.value, MOST_BYTES) {
         Ok(json) => json,
         Err(error) => {
             findings.problem(&path.place, format!("the price file {:?} cannot be read: {error}", path.value), ADVICE);
@@ -50,13 +50,6 @@ fn add_file(table: &mut PriceTable, path: &At<String>, findings: &mut Findings) 
         }
         Err(error) => findings.problem(&path.place, format!("the price file {:?}: {error}", path.value), ADVICE),
     }
-}
-
-fn read(path: &str) -> std::io::Result<Vec<u8>> {
-    use std::io::Read as _;
-    let mut json = Vec::new();
-    std::fs::File::open(path)?.take(MOST_BYTES).read_to_end(&mut json)?;
-    Ok(json)
 }
 
 fn to_price(price: &ModelPrice, findings: &mut Findings) -> Option<Price> {

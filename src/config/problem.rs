@@ -1,6 +1,8 @@
 //! What is wrong with a configuration, and where: collected, never stopped at the first.
 
+use super::settings::FileRead;
 use std::fmt;
+use std::io::Read as _;
 use std::sync::Arc;
 
 /// Where a setting was written.
@@ -103,6 +105,8 @@ pub struct Findings {
     pub problems: Vec<Problem>,
     /// What does not.
     pub warnings: Vec<Warning>,
+    /// The files that were read on the way.
+    pub files: Vec<FileRead>,
 }
 
 impl Findings {
@@ -129,6 +133,22 @@ impl Findings {
     pub fn unreadable(&self, key: &str) -> bool {
         let below = |at: &str| at.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']));
         self.problems.iter().any(|problem| below(&problem.place.key))
+    }
+
+    /// Reads a file that the setting at `place` names, at most `most` bytes of it, and remembers that.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn read_file(&mut self, place: &Place, path: &str, most: u64) -> std::io::Result<Vec<u8>> {
+        let read = || {
+            let mut bytes = Vec::new();
+            std::fs::File::open(path)?.take(most).read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        let read: std::io::Result<Vec<u8>> = read();
+        let hash = read.as_ref().ok().map(|bytes| *blake3::hash(bytes).as_bytes());
+        self.files.push(FileRead { key: place.key.clone(), path: path.into(), most, hash });
+        read
     }
 
     /// In the order of the file, variables after it.

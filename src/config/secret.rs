@@ -5,7 +5,6 @@ use super::node::{Node, Value};
 use super::policy::Secret;
 use super::problem::{Findings, Place, Source};
 use super::read::{At, Read, field, only};
-use std::io::Read as _;
 
 /// Where a secret comes from.
 #[derive(Clone, Debug)]
@@ -78,7 +77,7 @@ impl At<SecretSource> {
                     return None;
                 }
             },
-            SecretSource::File(path) => match read_file(path) {
+            SecretSource::File(path) => match read_file(&self.place, path, findings) {
                 Ok(text) => (text, format!("the file {path}")),
                 Err(error) => {
                     findings.problem(
@@ -107,10 +106,9 @@ impl At<SecretSource> {
     }
 }
 
-fn read_file(path: &str) -> std::io::Result<String> {
-    let mut text = String::new();
-    std::fs::File::open(path)?.take(MOST_BYTES).read_to_string(&mut text)?;
-    Ok(text)
+fn read_file(place: &Place, path: &str, findings: &mut Findings) -> std::io::Result<String> {
+    let bytes = findings.read_file(place, path, MOST_BYTES)?;
+    String::from_utf8(bytes).map_err(|_| std::io::Error::new(std::io::ErrorKind::InvalidData, "it is not UTF-8"))
 }
 
 /// An address of the store: plain when it has no password, otherwise from where secrets come from.

@@ -1,6 +1,7 @@
 //! The whole way from text to policy.
 
 mod access;
+mod alerts;
 mod desk;
 mod examples;
 mod problems;

@@ -7,6 +7,7 @@ use super::Shared;
 use super::page::{Trouble, address, bare, redirect};
 use super::session::{Session, Sessions};
 use crate::admin::Guard;
+use crate::config::policy::Admin;
 use crate::stack::router::Peer;
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Request, State};
@@ -35,9 +36,33 @@ pub(super) const CSRF: &str = "csrf";
 /// What the gate knows.
 #[derive(Clone)]
 pub(super) struct Gate {
-    pub(super) guard: Guard,
-    pub(super) sessions: Sessions,
+    at_start: Admin,
+    /// Those of a console that asks for no token.
+    drawn: Sessions,
     pub(super) shared: Shared,
+}
+
+impl Gate {
+    pub(super) fn new(settings: &Admin, shared: Shared) -> Self {
+        let drawn = Sessions::new(&Admin { token: None, ..settings.clone() });
+        Self { at_start: settings.clone(), drawn, shared }
+    }
+
+    /// The settings of the moment: the token may change while the console is open.
+    fn settings(&self) -> Admin {
+        self.shared.gateway.policy.load().admin.clone().unwrap_or_else(|| self.at_start.clone())
+    }
+
+    /// What has to be shown now.
+    pub(super) fn guard(&self) -> Guard {
+        Guard::new(&self.settings())
+    }
+
+    /// Whose sessions hold now.
+    pub(super) fn sessions(&self) -> Sessions {
+        let settings = self.settings();
+        if settings.token.is_some() { Sessions::new(&settings) } else { self.drawn.clone() }
+    }
 }
 
 /// A request of somebody at a browser.
@@ -94,13 +119,13 @@ pub(super) async fn check(State(gate): State<Gate>, mut request: Request, next: 
     if is_link_from_elsewhere(&request) {
         return come_again();
     }
-    if let Err(fault) = gate.guard.admits_page(&request) {
+    if let Err(fault) = gate.guard().admits_page(&request) {
         tracing::warn!(target: "admin", ?peer, cause = fault.shape().1, "refused");
         return Trouble::Fault(fault).into_response();
     }
     let now = gate.shared.gateway.clock.now();
     let (path, method) = (request.uri().path().to_owned(), request.method().clone());
-    let session = gate.sessions.of(request.headers(), now);
+    let session = gate.sessions().of(request.headers(), now);
     let known = session.as_ref().is_some_and(|session| session.operator.is_some());
     if !known && !is_open(&path) {
         return if matches!(method, Method::GET | Method::HEAD) {
@@ -111,7 +136,7 @@ pub(super) async fn check(State(gate): State<Gate>, mut request: Request, next: 
     }
     // Somebody new gets a session to log in with: its form is bound to this browser too.
     let new = session.is_none() && path == "/console/login" && method == Method::GET;
-    let session = session.or_else(|| new.then(|| gate.sessions.open(None, now)));
+    let session = session.or_else(|| new.then(|| gate.sessions().open(None, now)));
     if !matches!(method, Method::GET | Method::HEAD) {
         let Some(session) = &session else { return Trouble::NoSession.into_response() };
         match form(&mut request, session).await {

@@ -37,7 +37,7 @@ async fn show(State(gate): State<Gate>, visit: Visit, request: Request) -> Respo
 async fn enter(State(gate): State<Gate>, visit: Visit, form: Form) -> Response {
     let mut typed = Typed { name: form.get("name"), next: form.get("next"), ..Typed::default() };
     // The token as it stands: blanks around it belong to it only by accident.
-    if !gate.guard.knows(form.get("token").as_bytes()) {
+    if !gate.guard().knows(form.get("token").as_bytes()) {
         typed.wrong_token = Some("This is not the admin token.".to_owned());
     }
     let name = match admin::name("name", typed.name) {
@@ -51,7 +51,7 @@ async fn enter(State(gate): State<Gate>, visit: Visit, form: Form) -> Response {
         tracing::warn!(target: "admin", token = typed.wrong_token.is_none(), "a login was refused");
         return bare(StatusCode::FORBIDDEN, "Log in", &self::form(&gate, &visit, &typed));
     }
-    let session = gate.sessions.open(Some(&name), gate.shared.gateway.clock.now());
+    let session = gate.sessions().open(Some(&name), gate.shared.gateway.clock.now());
     tracing::info!(target: "admin", operator = name, "logged in to the console");
     let mut response = redirect(inside(typed.next));
     if let Ok(cookie) = HeaderValue::try_from(session.set_cookie(visit.encrypted)) {
@@ -78,7 +78,7 @@ fn inside(next: &str) -> &str {
 }
 
 fn form(gate: &Gate, visit: &Visit, typed: &Typed<'_>) -> Markup {
-    let asks = gate.guard.asks_for_token();
+    let asks = gate.guard().asks_for_token();
     let wrong: Vec<_> = [("name", &typed.wrong_name), ("token", &typed.wrong_token)]
         .into_iter()
         .filter_map(|(id, wrong)| Some((id, wrong.as_deref()?)))

@@ -28,7 +28,7 @@ mod session;
 
 pub use session::{COOKIE_NAME, LIFETIME};
 
-use crate::admin::{Fault, Guard};
+use crate::admin::Fault;
 use crate::config::policy::Admin;
 use crate::stack::Gateway;
 use axum::Router;
@@ -37,7 +37,6 @@ use axum::response::Redirect;
 use axum::routing::get;
 use gate::Gate;
 use page::Trouble;
-use session::Sessions;
 use std::sync::Arc;
 
 /// What the pages share.
@@ -49,7 +48,7 @@ struct Shared {
 /// Everything on the listener for operators: the pages, and the admin API behind them.
 pub fn router(gateway: &Arc<Gateway>, settings: &Admin) -> Router {
     let shared = Shared { gateway: Arc::clone(gateway) };
-    let gate = Gate { guard: Guard::new(settings), sessions: Sessions::new(settings), shared: shared.clone() };
+    let gate = Gate::new(settings, shared.clone());
     let pages = Router::new()
         .merge(assets::routes())
         .merge(login::routes(gate.clone()))
@@ -60,5 +59,5 @@ pub fn router(gateway: &Arc<Gateway>, settings: &Admin) -> Router {
         .layer(from_fn_with_state(gate, gate::check))
         .layer(map_response(page::harden))
         .with_state(shared);
-    pages.route("/", get(|| async { Redirect::to("/console") })).fallback_service(crate::admin::router(gateway, settings))
+    pages.route("/", get(|| async { Redirect::to("/console") })).fallback_service(crate::admin::router(gateway))
 }

@@ -138,7 +138,7 @@ mod tests {
     const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
 
     fn sessions(token: Option<&str>) -> Sessions {
-        Sessions::new(&Admin { listen: ([127, 0, 0, 1], 0).into(), token: token.map(Secret::new) })
+        Sessions::new(&Admin { listen: ([127, 0, 0, 1], 0).into(), token: token.map(Secret::new), tls: None })
     }
 
     fn sent(cookies: &[&str]) -> HeaderMap {

@@ -2,7 +2,6 @@
 
 use super::kept::{Credit, Kept};
 use super::trail::Change;
-use super::view::View;
 use super::{Directory, number};
 use crate::config::{Problem, Warning};
 use crate::domain::{CustomerId, NanoUsd, Period, Timestamp};
@@ -214,14 +213,7 @@ impl Directory {
             Written::Done(version) => version,
             Written::Found(found) => return Err(DirectoryError::Conflict(found.map(|found| found.version))),
         };
-        let number = number();
-        {
-            // As of before the number: what is read now may be older than what the number stands for, never the other way round.
-            let _turn = self.reading.lock().await;
-            self.ledger.tell(None, number, None).await?;
-            let said = self.all(Collection::Plans, super::said_plan).await?;
-            self.view.store(Arc::new(View::with(self.view.load().policy.clone(), number, said)));
-        }
+        self.publish().await?;
         let before = found.and_then(|found| serde_json::from_slice::<Value>(&found.value).ok());
         self.trail.changed(&Change { by, kind: "plan", name, before: before.as_ref(), after: said });
         Ok(version)

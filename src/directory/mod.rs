@@ -1,4 +1,5 @@
-//! Plans set and overrides said at run time, over those of the configuration.
+//! Plans set, overrides said and gateway keys made at run time, beside and over those of the configuration. Keys stand in [`keys`], under
+//! the number of the plans.
 //!
 //! What is said is a document in the store; what it amounts to is cached here, with the number under which it is in force. An admission
 //! carries the numbers it was made by, and the store compares them in the same step ([`Ledger::admit_known`]): where they differ nothing
@@ -11,6 +12,7 @@
 
 mod change;
 mod kept;
+pub mod keys;
 mod said;
 mod trail;
 mod view;
@@ -27,9 +29,11 @@ use crate::store::documents::{Collection, Documents, Listed, MAX_PAGE, Page};
 use crate::store::{Known, Ledger, StoreError};
 use arc_swap::ArcSwap;
 use kept::Kept;
+use keys::{Uses, kept_key};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use tokio::sync::OnceCell;
 
@@ -48,6 +52,11 @@ pub struct Directory {
     customers: Mutex<HashMap<Arc<str>, Arc<Entry>>>,
     /// Set once everything is read, where the store does not tell of changes.
     loaded: OnceCell<()>,
+    /// When keys made at run time were used.
+    uses: Uses,
+    /// How often it was looked whether others changed anything, and what came of it the last time.
+    looks: AtomicU64,
+    looking: tokio::sync::Mutex<Result<(), StoreError>>,
     /// One reads the plans; the others wait for it.
     reading: tokio::sync::Mutex<()>,
 }
@@ -70,6 +79,9 @@ impl Directory {
             view: ArcSwap::from_pointee(View::of(policy)),
             customers: Mutex::default(),
             loaded: OnceCell::new(),
+            uses: Uses::default(),
+            looks: AtomicU64::new(0),
+            looking: tokio::sync::Mutex::new(Ok(())),
             reading: tokio::sync::Mutex::default(),
         }
     }
@@ -86,9 +98,23 @@ impl Directory {
         if Arc::ptr_eq(&view.policy, policy) {
             return Ok(view);
         }
-        let view = Arc::new(View::with(policy.clone(), view.number, view.said.clone()));
-        self.view.store(view.clone());
-        Ok(view)
+        // A request that began before the configuration was replaced, or ends after it: its own view, for it alone.
+        Ok(Arc::new(View::with(policy.clone(), view.number, view.said.clone(), view.keys.clone(), &self.uses)))
+    }
+
+    /// Lays what was said at run time over another configuration. What is said meanwhile is not lost.
+    pub fn replace(&self, policy: &Arc<Policy>) {
+        self.view.rcu(|view| Arc::new(View::with(policy.clone(), view.number, view.said.clone(), view.keys.clone(), &self.uses)));
+        // Whether what was said of a customer is sound depends on the plans there are. Found out beside the lock: there may be many.
+        let book = self.view.load().book.clone();
+        let known: Vec<_> = self.customers.lock().iter().map(|(id, entry)| (id.clone(), entry.clone())).collect();
+        for (id, old) in known {
+            let new = Arc::new(old.over(&id, &book));
+            let mut customers = self.customers.lock();
+            if let Some(entry) = customers.get_mut(&id).filter(|entry| Arc::ptr_eq(entry, &old)) {
+                *entry = new;
+            }
+        }
     }
 
     /// What was said of a customer, as far as this gateway knows; `None` for nothing.
@@ -107,18 +133,52 @@ impl Directory {
     /// # Errors
     /// [`StoreError`] when it could not be read.
     pub async fn refresh(&self, id: &str, in_force: Known) -> Result<(), StoreError> {
-        if self.view.load().number != in_force.plans {
-            let _turn = self.reading.lock().await;
-            if self.view.load().number != in_force.plans {
-                let said = self.all(Collection::Plans, said_plan).await?;
-                self.view.store(Arc::new(View::with(self.view.load().policy.clone(), in_force.plans, said)));
-            }
-        }
+        self.refresh_view(in_force.plans).await?;
         let known = self.customers.lock().get(id).map_or(0, |entry| entry.number);
         if known != in_force.customer {
             self.read(id, in_force.customer).await?;
         }
         Ok(())
+    }
+
+    /// Reads the plans and keys, unless those of this number are at hand.
+    async fn refresh_view(&self, number: u64) -> Result<(), StoreError> {
+        if self.view.load().number != number {
+            let _turn = self.reading.lock().await;
+            if self.view.load().number != number {
+                self.read_view(number).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the plans and keys that are in force under this number; `reading` is held.
+    async fn read_view(&self, number: u64) -> Result<(), StoreError> {
+        let said = self.all(Collection::Plans, said_plan).await?;
+        let keys = self.all(Collection::Keys, kept_key).await?;
+        let keys = Arc::new(keys);
+        // Over the configuration of the moment.
+        self.view.rcu(|view| Arc::new(View::with(view.policy.clone(), number, said.clone(), keys.clone(), &self.uses)));
+        Ok(())
+    }
+
+    /// Reads the plans and keys again, should whoever changed them last have died over it.
+    async fn reread(&self) -> Result<(), StoreError> {
+        let number = self.view.load().number;
+        if !self.ledger.tells() || number == 0 {
+            return Ok(());
+        }
+        let _turn = self.reading.lock().await;
+        self.read_view(number).await
+    }
+
+    /// From now on what is written of plans and keys is in force, here and on all gateways.
+    async fn publish(&self) -> Result<(), StoreError> {
+        let number = number();
+        // As of before the number: what is read now may be older than what the number stands for, never the other way round.
+        let _turn = self.reading.lock().await;
+        self.ledger.tell(None, number, None).await?;
+        self.read_view(number).await
     }
 
     /// Reads what was said of a customer, in force under this number.
@@ -147,15 +207,17 @@ impl Directory {
 
     /// Reads everything, where nobody else changes it.
     async fn load(&self) -> Result<(), StoreError> {
-        let plans = self.all(Collection::Plans, said_plan).await?;
-        let view = Arc::new(View::with(self.view.load().policy.clone(), number(), plans));
+        {
+            let _turn = self.reading.lock().await;
+            self.read_view(number()).await?;
+        }
+        let book = self.view.load().book.clone();
         let overrides = self.all(Collection::Overrides, |one| Ok((one.id.clone(), Kept::read(&one.document.value)?))).await?;
         let now = self.clock.now();
         for (id, kept) in overrides {
-            let entry = Entry::new(&id, Some(kept), &view.book, number(), now);
+            let entry = Entry::new(&id, Some(kept), &book, number(), now);
             self.remember(&id, Arc::new(entry));
         }
-        self.view.store(view);
         Ok(())
     }
 

@@ -44,6 +44,11 @@ impl Entry {
         Self { number, read_at, kept, said, compiled: Mutex::default() }
     }
 
+    /// The same over other plans.
+    pub(super) fn over(&self, id: &str, book: &Book) -> Self {
+        Self::new(id, self.kept.clone(), book, self.number, self.read_at)
+    }
+
     /// Whether nothing is said.
     pub(super) fn is_empty(&self) -> bool {
         self.kept.is_none()

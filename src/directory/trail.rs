@@ -7,9 +7,9 @@ use serde_json::Value;
 pub struct Change<'a> {
     /// Who, as the caller names itself.
     pub by: &'a str,
-    /// `override` or `plan`.
+    /// `override`, `plan` or `key`.
     pub kind: &'static str,
-    /// Of which customer, or which plan.
+    /// Of which customer, plan or key.
     pub name: &'a str,
     /// What was there; `None` = nothing.
     pub before: Option<&'a Value>,

@@ -1,5 +1,6 @@
 //! The plans in force: those of the configuration with those set at run time laid over them, compiled.
 
+use super::keys::{KeptKeys, Ring, Uses};
 use crate::config::Policy;
 use crate::config::book::Book;
 use crate::config::policy::Plan;
@@ -16,6 +17,10 @@ pub struct View {
     pub number: u64,
     /// What was set at run time.
     pub(super) said: Vec<(Arc<str>, Value)>,
+    /// The gateway keys made at run time, as they are kept.
+    pub(super) keys: KeptKeys,
+    /// The same, compiled.
+    pub ring: Ring,
     pub(super) book: Arc<Book>,
     /// `None` = those of the policy.
     compiled: Option<Compiled>,
@@ -31,11 +36,11 @@ impl View {
     /// Those of the configuration.
     #[must_use]
     pub fn of(policy: Arc<Policy>) -> Self {
-        Self::with(policy, 0, Vec::new())
+        Self::with(policy, 0, Vec::new(), Arc::default(), &Uses::default())
     }
 
     /// With these laid over them. One that is no longer sound (the configuration may have changed since) is left out, and said so.
-    pub(super) fn with(policy: Arc<Policy>, number: u64, said: Vec<(Arc<str>, Value)>) -> Self {
+    pub(super) fn with(policy: Arc<Policy>, number: u64, said: Vec<(Arc<str>, Value)>, keys: KeptKeys, uses: &Uses) -> Self {
         let mut book = policy.book.clone();
         for (name, plan) in &said {
             match book.with_plan(name, plan) {
@@ -48,7 +53,9 @@ impl View {
             }
         }
         let compiled = (!said.is_empty()).then(|| Compiled { plans: book.all_plans(), customers: book.all_customers() });
-        Self { policy, number, said, book, compiled }
+        uses.keep(&keys.iter().map(|(name, _)| &**name).collect::<Vec<_>>());
+        let ring = Ring::compile(&keys, &book, uses);
+        Self { policy, number, said, keys, ring, book, compiled }
     }
 
     /// A plan.

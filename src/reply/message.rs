@@ -40,6 +40,11 @@ pub(super) fn message(rejection: &Rejection) -> Cow<'_, str> {
             "The request has no key; send one as \"Authorization: Bearer KEY\" or in the header x-api-key.".into()
         }
         Rejection::Unauthenticated(Unauthenticated::Unknown) => "The key is not one of this gateway's.".into(),
+        Rejection::Unauthenticated(Unauthenticated::Expired) => "The key's time is over; ask whoever runs the gateway for another.".into(),
+        Rejection::Unauthenticated(Unauthenticated::Replaced) => {
+            "The key was replaced by a newer one, and the time for both is over; send the newer one.".into()
+        }
+        Rejection::Unauthenticated(Unauthenticated::Revoked) => "The key was revoked.".into(),
         Rejection::Forbidden(what) => forbidden(*what).into(),
         Rejection::Body { message, .. } => Cow::Borrowed(message),
         Rejection::BodyTooLarge { max } => format!("The request body is too large: at most {max} bytes are allowed.").into(),
@@ -99,6 +104,7 @@ const fn forbidden(what: Forbidden) -> &'static str {
         Forbidden::Plan => "This key may not set this plan in X-Customer-Plan.",
         Forbidden::Customer => "This key may not act for this customer.",
         Forbidden::UnknownCustomer => "This customer is not known here.",
+        Forbidden::Route => "This key may not call this route.",
         Forbidden::Network => "Calls from this network are not allowed.",
     }
 }

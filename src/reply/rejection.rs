@@ -149,6 +149,12 @@ pub enum Unauthenticated {
     Missing,
     /// A key that is not one of ours.
     Unknown,
+    /// A key whose time is over.
+    Expired,
+    /// A secret in whose place another came, and whose time is over.
+    Replaced,
+    /// A key that was taken back.
+    Revoked,
 }
 
 /// What a caller may not do.
@@ -162,6 +168,8 @@ pub enum Forbidden {
     UnknownCustomer,
     /// Call from this network.
     Network,
+    /// Call this route.
+    Route,
 }
 
 /// How the provider failed.

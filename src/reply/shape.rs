@@ -1,6 +1,6 @@
 //! From cause to status, code and advice: one flat list.
 
-use super::rejection::{Forbidden, Rejection, UpstreamFault};
+use super::rejection::{Forbidden, Rejection, Unauthenticated, UpstreamFault};
 use crate::limit::{LimitName, Measure, Refusal, Remedy, Scope};
 use crate::wire::Dialect;
 use http::StatusCode;
@@ -88,7 +88,14 @@ impl Rejection {
             Self::InvalidCustomerId(_) | Self::ConflictingCustomerIds => shape(StatusCode::BAD_REQUEST, "invalid_customer_id"),
             Self::MissingCustomerId => shape(StatusCode::BAD_REQUEST, "missing_customer_id"),
             Self::InvalidHeader { .. } => shape(StatusCode::BAD_REQUEST, "invalid_header"),
-            Self::Unauthenticated(_) => shape(StatusCode::UNAUTHORIZED, "invalid_api_key"),
+            Self::Unauthenticated(why) => shape(
+                StatusCode::UNAUTHORIZED,
+                match why {
+                    Unauthenticated::Missing | Unauthenticated::Unknown => "invalid_api_key",
+                    Unauthenticated::Expired | Unauthenticated::Replaced => "api_key_expired",
+                    Unauthenticated::Revoked => "api_key_revoked",
+                },
+            ),
             Self::Forbidden(what) => shape(
                 StatusCode::FORBIDDEN,
                 match what {
@@ -96,6 +103,7 @@ impl Rejection {
                     Forbidden::Customer => "customer_not_allowed",
                     Forbidden::UnknownCustomer => "unknown_customer",
                     Forbidden::Network => "network_not_trusted",
+                    Forbidden::Route => "route_not_allowed",
                 },
             ),
             Self::Body { code, param, .. } => Shape { param: param.as_deref(), ..shape(StatusCode::BAD_REQUEST, code) },

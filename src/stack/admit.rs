@@ -105,6 +105,7 @@ async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<
             (admission, decision, Taken::Place(place))
         }
     };
+    gateway.watch(&call.who, &admission.claims, &decision);
     let mut standing = Standing::of(&admission.claims, &decision, call.who.policy.notice_percent);
     if let Some(before) = &earlier.standing {
         standing.complete(before);

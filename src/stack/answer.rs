@@ -4,7 +4,7 @@
 //! error of the caller's own making passes at once.
 
 use super::account::{Account, Closing};
-use super::call::{Call, Rejected, Reply};
+use super::call::{Call, Credential, Rejected, Reply};
 use super::failed::{Failed, ProviderFault};
 use super::forward::ERROR_BODY;
 use super::gateway::Gateway;
@@ -80,6 +80,10 @@ async fn refuse(
     let (mut head, body) = reply.into_parts();
     note_head(&call, &head);
     call.who.record.note(|facts| facts.cause = Some("upstream_error"));
+    // A caller's own key (passthrough mode) is the caller's business.
+    if matches!(status.as_u16(), 401 | 402) && matches!(call.who.credential, Credential::Configured) {
+        gateway.alerts.provider_refuses(&call.target.upstream.name, status.as_u16(), false);
+    }
     let stated_wait = retry_after::stated(&head.headers, gateway.clock.now());
     let judged = judge(status, &head.headers, stated_wait);
     let (bytes, body) = match judged {
@@ -95,6 +99,7 @@ async fn refuse(
     };
     // A quota that is used up has the status of a rate limit. Only the body tells them apart, and the SDKs do not look there.
     if error::read(call.who.api.dialect(), status.as_u16(), &bytes).is_used_up() {
+        gateway.alerts.provider_refuses(&call.target.upstream.name, status.as_u16(), true);
         may_retry = false;
         reply::advise_against_retry(&mut head.headers);
     }

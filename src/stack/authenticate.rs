@@ -1,10 +1,17 @@
 //! Layer 2: who calls. A gateway key gives the app and what it may do; in passthrough mode the caller's own provider key goes on.
+//!
+//! Keys of the configuration are looked up first, then those made at run time ([`crate::directory::keys`]).
 
-use super::call::{Arrived, Authenticated, Credential, Rejected, Reply};
-use crate::config::policy::{App, Auth, Limits};
-use crate::domain::Priority;
+use super::Gateway;
+use super::call::{Arrived, Authenticated, Credential, HeldKey, Rejected, Reply};
+use super::identify::away;
+use crate::config::Policy;
+use crate::config::policy::{App, Auth};
+use crate::domain::Timestamp;
 use crate::reply::{Forbidden, Rejection, Unauthenticated};
-use futures_util::future::{Either, Ready, ready};
+use crate::wire::Api;
+use blake3::Hash;
+use futures_util::future::{BoxFuture, Either, Ready, ready};
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::net::IpAddr;
@@ -17,25 +24,16 @@ const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const API_KEY: HeaderName = HeaderName::from_static("api-key");
 
 /// The app of passthrough mode: everybody on the trusted networks.
-static PASSTHROUGH: LazyLock<Arc<App>> = LazyLock::new(|| {
-    Arc::new(App {
-        name: "passthrough".into(),
-        limits: Limits::default(),
-        plans: Vec::new(),
-        priority: Priority::Live,
-        models: Vec::new(),
-        customers: Vec::new(),
-    })
-});
+static PASSTHROUGH: LazyLock<Arc<App>> = LazyLock::new(|| Arc::new(App { name: "passthrough".into(), ..App::default() }));
 
 /// Authenticates whatever it wraps.
 #[derive(Clone, Debug)]
-pub struct AuthenticateLayer;
+pub struct AuthenticateLayer(pub Arc<Gateway>);
 
 impl<S> Layer<S> for AuthenticateLayer {
     type Service = Authenticate<S>;
     fn layer(&self, inner: S) -> Authenticate<S> {
-        Authenticate { inner }
+        Authenticate { inner, gateway: self.0.clone() }
     }
 }
 
@@ -43,15 +41,17 @@ impl<S> Layer<S> for AuthenticateLayer {
 #[derive(Clone, Debug)]
 pub struct Authenticate<S> {
     inner: S,
+    gateway: Arc<Gateway>,
 }
 
 impl<S> Service<Arrived> for Authenticate<S>
 where
-    S: Service<Authenticated, Response = Reply, Error = Box<Rejected>>,
+    S: Service<Authenticated, Response = Reply, Error = Box<Rejected>> + Clone + Send + 'static,
+    S::Future: Send,
 {
     type Response = Reply;
     type Error = Box<Rejected>;
-    type Future = Either<Ready<Result<Reply, Self::Error>>, S::Future>;
+    type Future = Either<Either<Ready<Result<Reply, Self::Error>>, S::Future>, BoxFuture<'static, Result<Reply, Self::Error>>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx)
@@ -59,16 +59,60 @@ where
 
     fn call(&mut self, arrived: Arrived) -> Self::Future {
         match authenticate(&arrived.policy.auth, &arrived.head.headers, arrived.peer) {
-            Ok((app, credential)) => {
-                arrived.record.note(|facts| facts.app = Some(app.name.clone()));
-                Either::Right(self.inner.call(Authenticated { arrived, app, credential }))
+            Ok(Caller::Known(app, credential)) => {
+                Either::Left(Either::Right(self.inner.call(authenticated(arrived, app, credential, None))))
             }
-            Err(rejection) => Either::Left(ready(Err(rejection.into()))),
+            Ok(Caller::Shows(hash)) => match at_hand(&self.gateway, &hash, &arrived) {
+                Some((app, held)) => {
+                    let credential = Credential::Configured;
+                    Either::Left(Either::Right(self.inner.call(authenticated(arrived, app, credential, Some(held)))))
+                }
+                None => {
+                    let (mut inner, gateway) = (self.inner.clone(), self.gateway.clone());
+                    Either::Right(Box::pin(async move {
+                        let (policy, at) = (arrived.policy.clone(), arrived.at);
+                        let (app, held) = asked(&gateway, &hash, &policy, at).await?;
+                        inner.call(authenticated(arrived, app, Credential::Configured, Some(held))).await
+                    }))
+                }
+            },
+            Err(rejection) => Either::Left(Either::Left(ready(Err(rejection.into())))),
         }
     }
 }
 
-fn authenticate(auth: &Auth, headers: &HeaderMap, peer: IpAddr) -> Result<(Arc<App>, Credential), Rejection> {
+fn authenticated(arrived: Arrived, app: Arc<App>, credential: Credential, key: Option<HeldKey>) -> Authenticated {
+    arrived.record.note(|facts| facts.app = Some(app.name.clone()));
+    Authenticated { arrived, app, credential, key }
+}
+
+/// What a key made at run time opens, as far as this gateway knows; `None` where that has to be looked up: before it is refused, and on
+/// routes that never come to `admit`, which would find out that it was revoked.
+fn at_hand(gateway: &Gateway, hash: &Hash, arrived: &Arrived) -> Option<(Arc<App>, HeldKey)> {
+    if matches!(arrived.api, Api::Jobs(_) | Api::Triage(_)) {
+        return None;
+    }
+    let view = gateway.directory.at_hand()?;
+    let held = view.ring.find(hash, arrived.at).ok()?;
+    Some((held.app, HeldKey { hash: *hash, number: view.number }))
+}
+
+async fn asked(gateway: &Gateway, hash: &Hash, policy: &Arc<Policy>, at: Timestamp) -> Result<(Arc<App>, HeldKey), Rejection> {
+    gateway.directory.catch_up().await.map_err(|error| away(&error))?;
+    let view = gateway.directory.view(policy).await.map_err(|error| away(&error))?;
+    let held = view.ring.find(hash, at).map_err(Rejection::Unauthenticated)?;
+    Ok((held.app, HeldKey { hash: *hash, number: view.number }))
+}
+
+/// Who calls, as far as the configuration says.
+enum Caller {
+    /// Somebody it knows.
+    Known(Arc<App>, Credential),
+    /// Somebody with a key of this hash, which may have been made at run time.
+    Shows(Hash),
+}
+
+fn authenticate(auth: &Auth, headers: &HeaderMap, peer: IpAddr) -> Result<Caller, Rejection> {
     let (name, value) = credential(headers)?;
     match auth {
         Auth::Passthrough { trusted } => {
@@ -76,12 +120,14 @@ fn authenticate(auth: &Auth, headers: &HeaderMap, peer: IpAddr) -> Result<(Arc<A
             if !peer.is_loopback() && !trusted.iter().any(|net| net.contains(&peer)) {
                 return Err(Rejection::Forbidden(Forbidden::Network));
             }
-            Ok((PASSTHROUGH.clone(), Credential::Callers(name, value)))
+            Ok(Caller::Known(PASSTHROUGH.clone(), Credential::Callers(name, value)))
         }
         Auth::Keys { apps } => {
-            let app = apps.get(&hash(&value));
-            let app = app.ok_or(Rejection::Unauthenticated(Unauthenticated::Unknown))?;
-            Ok((app.clone(), Credential::Configured))
+            let hash = hash(&value);
+            Ok(match apps.get(&hash) {
+                Some(app) => Caller::Known(app.clone(), Credential::Configured),
+                None => Caller::Shows(Hash::from_bytes(hash)),
+            })
         }
     }
 }
@@ -137,13 +183,13 @@ mod tests {
         let app = Arc::new(App { name: "shop".into(), ..(**PASSTHROUGH).clone() });
         let auth = Auth::Keys { apps: HashMap::from([(*blake3::hash(b"tk-1").as_bytes(), app)]) };
         for pair in [("authorization", "Bearer tk-1"), ("x-api-key", "tk-1"), ("api-key", "tk-1")] {
-            let (app, credential) = authenticate(&auth, &headers(&[pair]), LOOPBACK).expect("known");
+            let Ok(Caller::Known(app, credential)) = authenticate(&auth, &headers(&[pair]), LOOPBACK) else { panic!("known") };
             assert_eq!(&*app.name, "shop");
             assert!(matches!(credential, Credential::Configured), "the caller's key never goes on");
         }
-        for pairs in
-            [&[("authorization", "Bearer tk-2")][..], &[], &[("authorization", "Bearer tk-1"), ("authorization", "Bearer x")]]
-        {
+        let other = authenticate(&auth, &headers(&[("authorization", "Bearer tk-2")]), LOOPBACK);
+        assert!(matches!(other, Ok(Caller::Shows(hash)) if hash == blake3::hash(b"tk-2")), "one that may be made at run time");
+        for pairs in [&[][..], &[("authorization", "Bearer tk-1"), ("authorization", "Bearer x")]] {
             assert!(matches!(authenticate(&auth, &headers(pairs), LOOPBACK), Err(Rejection::Unauthenticated(_))), "{pairs:?}");
         }
     }

@@ -53,6 +53,17 @@ pub struct Authenticated {
     pub app: Arc<App>,
     /// What the provider will be shown.
     pub credential: Credential,
+    /// The key it showed, where that was made at run time.
+    pub key: Option<HeldKey>,
+}
+
+/// A key made at run time, and when it was looked up.
+#[derive(Clone, Copy, Debug)]
+pub struct HeldKey {
+    /// Its hash.
+    pub hash: blake3::Hash,
+    /// The number of what it was looked up in.
+    pub number: u64,
 }
 
 /// The credential that goes to the provider.
@@ -116,6 +127,8 @@ pub struct Who {
     pub app: Arc<App>,
     /// What the provider will be shown.
     pub credential: Credential,
+    /// The key it showed, where that was made at run time.
+    pub key: Option<HeldKey>,
     /// Who is metered.
     pub customer: Customer,
     /// Who goes quiet first.

@@ -1,23 +1,28 @@
 //! What all layers share: the configuration in force, the books, the counters.
 
+use super::call::Who;
 use super::empty::EmptyBuckets;
 use super::expected::Expected;
 use super::jobs::Board;
-use super::levels::{LevelKeeper, Levels};
+use super::levels::{LevelKeeper, Levels, pool_of};
 use super::pauses::{Pauses, RealPauses};
 use super::slots::Slots;
+use crate::alert::{Alerts, Gauge, Owner, Pin, Seen, Sources};
 use crate::config::Policy;
 use crate::config::policy::Concurrency;
+use crate::directory::keys::KeyKeeper;
 use crate::directory::{Directory, LogTrail};
 use crate::domain::{Boundaries, Clock, Period, RequestId, ReservationId, Timestamp, Zone};
 use crate::estimate::Estimator;
 use crate::history::History;
+use crate::limit::{Claim, Decision, Scope};
 use crate::records::Records;
 use crate::store::ceilings::Ceilings;
 use crate::store::documents::Documents;
 use crate::store::leases::Keeper;
 use crate::store::settler::Settler;
 use crate::store::{Ledger, Stores};
+use crate::telemetry::reload::Reloads;
 use crate::telemetry::{Metrics, Record};
 use crate::triage::Desk;
 use crate::upstream::{Breakers, Client, Orphans, Tasks};
@@ -44,7 +49,7 @@ pub struct Gateway {
     /// Those who wait for a person.
     pub triage: Desk,
     /// Plans and overrides set at run time.
-    pub directory: Directory,
+    pub directory: Arc<Directory>,
     /// What is kept of each request.
     pub records: Arc<Records>,
     /// What was used over time.
@@ -81,7 +86,14 @@ pub struct Gateway {
     pub long_counts: Arc<Semaphore>,
     /// How near each pool is to its ceiling.
     pub levels: Arc<Levels>,
+    /// What became of changed configurations.
+    pub reloads: Reloads,
+    /// Places for settlements.
+    places: usize,
+    /// What operators are told of.
+    pub alerts: Alerts,
     calendar: Mutex<Calendar>,
+    _keys: KeyKeeper,
     _levels: LevelKeeper,
     /// Renews the holds of this gateway and books those of dead ones.
     _keeper: Keeper,
@@ -115,20 +127,35 @@ impl Gateway {
         let Stores { ledger, documents } = stores;
         let client = Client::new(&policy)?;
         let Concurrency { slots, queue, queue_per_customer, orphans, orphans_per_customer, .. } = policy.concurrency;
-        let places = slots + queue + SPARE_SETTLEMENTS;
+        let places = places(&policy.concurrency);
         let lease = policy.store.lease();
         let ceilings = Arc::new(Ceilings::new(clock.clone()));
         let settler = Settler::start(ledger.clone(), places).telling(ceilings.clone());
         let (metrics, tasks) = (Arc::<Metrics>::default(), Tasks::default());
+        metrics.tls.show(&policy);
+        let reloads = Reloads::new(clock.now(), &metrics.reload);
         let triage = Desk::start(documents.clone(), &policy.triage, clock.clone(), metrics.clone())?;
         let levels = Arc::new(Levels::new(ceilings, documents.clone(), clock.clone()));
         let policy = Arc::new(ArcSwap::from_pointee(policy));
         let in_force = policy.clone();
+        let trail = Arc::new(LogTrail);
+        let directory = Arc::new(Directory::new(policy.load_full(), documents.clone(), ledger.clone(), clock.clone(), trail));
+        let gauges = levels.clone();
+        let alerts = Alerts::start(Sources {
+            policy: policy.clone(),
+            ledger: ledger.clone(),
+            documents: documents.clone(),
+            clock: clock.clone(),
+            metrics: metrics.clone(),
+            pools: Box::new(move || seen(&gauges)),
+        });
         Ok(Arc::new(Self {
             _levels: LevelKeeper::start(levels.clone(), move || in_force.load().levels.clone()),
             levels,
+            alerts,
             triage,
-            directory: Directory::new(policy.load_full(), documents.clone(), ledger.clone(), clock.clone(), Arc::new(LogTrail)),
+            _keys: KeyKeeper::start(directory.clone()),
+            directory,
             records: Arc::new(Records::start(documents.clone(), metrics.clone())),
             history: History::start(documents.clone(), policy.load().history, clock.clone(), metrics.clone()),
             _keeper: Keeper::start(&ledger, settler.running(), lease),
@@ -150,8 +177,37 @@ impl Gateway {
             empty: EmptyBuckets::default(),
             jobs: Board::default(),
             long_counts: Arc::new(Semaphore::new(LONG_COUNTS)),
+            reloads,
+            places,
             policy,
         }))
+    }
+
+    /// Puts another configuration in force, whole. Requests that began under the one before end under it; balances, levels, breakers,
+    /// slots in use and what was said at run time stay. What takes a restart ([`crate::reload`] refuses such a change) stays as it was.
+    ///
+    /// # Errors
+    /// When an HTTP client cannot be built; nothing is changed then.
+    pub fn adopt(&self, policy: Policy) -> Result<(), crate::upstream::ClientError> {
+        let triage = self.triage.prepare(&policy.triage)?;
+        self.client.prepare(&policy)?;
+        let policy = Arc::new(policy);
+        let Concurrency { slots, queue, queue_per_customer, orphans, orphans_per_customer, .. } = policy.concurrency;
+        self.triage.put(triage);
+        self.slots.resize(slots, queue, queue_per_customer);
+        self.orphans.resize(orphans, orphans_per_customer);
+        // Before the policy itself, so that the first request under it finds the plans that belong to it.
+        self.directory.replace(&policy);
+        let before = self.policy.swap(policy.clone());
+        self.metrics.forget(&before, &policy);
+        self.metrics.tls.show(&policy);
+        Ok(())
+    }
+
+    /// Requests that may be in flight or in line, as far as there are places for their settlements.
+    #[must_use]
+    pub const fn most_requests(&self) -> usize {
+        self.places
     }
 
     /// The record of a request that arrives now, kept as the policy says.
@@ -160,6 +216,21 @@ impl Gateway {
         let now = self.clock.now();
         let record = Record::new(RequestId::at(now, fastrand::u128(..)), api, self.metrics.clone());
         record.watched(self.history.clone(), now).kept(self.records.clone(), now, self.policy.load().records.keep)
+    }
+
+    /// Shows the alerts what was decided on a request's claims.
+    pub(super) fn watch(&self, who: &Who, claims: &[Claim], decision: &Decision) {
+        let customer = &who.customer;
+        self.alerts.decided(&who.policy.alerts, claims, decision, |scope| {
+            let plan = || Some(customer.plan.name.clone());
+            Some(match scope {
+                Scope::Customer => (Owner::Customer(customer.id.clone()), plan()),
+                Scope::User => (Owner::User(customer.id.clone(), customer.user.as_ref()?.0.clone()), plan()),
+                Scope::App => (Owner::App(who.app.name.clone()), None),
+                Scope::Gateway => (Owner::Gateway, None),
+                Scope::Share | Scope::Pool => return None,
+            })
+        });
     }
 
     /// A new reservation id.
@@ -177,6 +248,30 @@ impl Gateway {
         }
         calendar.periods[period as usize]
     }
+}
+
+/// Places for settlements that a gateway makes at its start: as many requests may ever be in flight or in line.
+#[must_use]
+pub const fn places(concurrency: &Concurrency) -> usize {
+    concurrency.slots + concurrency.queue + SPARE_SETTLEMENTS
+}
+
+/// How the pools stand, for the alerts.
+fn seen(levels: &Levels) -> Seen {
+    let gauges = levels.all().into_iter().map(|(owner, standing, _)| Gauge {
+        owner,
+        level: standing.state.level,
+        before: standing.changed.map_or(standing.state.level, |change| change.from),
+        changed: standing.changed.map_or(Timestamp(0), |change| change.at),
+        used: standing.used,
+    });
+    let pins = levels.pinned().into_iter().map(|(pool, pinned)| Pin {
+        level: pinned.level,
+        until: Timestamp(pinned.until),
+        by: pinned.by,
+        pool: pool_of(&pool).to_owned(),
+    });
+    Seen { gauges: gauges.collect(), pins: pins.collect() }
 }
 
 /// Settlements that may wait beyond those of requests in flight or in line: clients that left, replies still read to their end.

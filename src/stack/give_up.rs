@@ -12,7 +12,7 @@ use crate::reply::Rejection;
 
 /// When paused background work should come back, microseconds. A level holds for minutes.
 pub const PAUSED_FOR: u64 = 60_000_000;
-/// What a message costs beside its text, tokens, at most.
+/// What the line may cost beside its text, tokens, at most: what dollars rest on.
 const FRAME: u64 = 8;
 
 /// Applies the level of the call's pool to it.
@@ -51,7 +51,9 @@ fn shorten(call: &mut Call, levels: &Levels, gateway: &Gateway) {
     if let Some(change) = request.append(&call.body, &levels.brevity) {
         call.edits.changes.push(change);
         let tokens = gateway.estimator.count_text(&call.target.model, call.who.api, &levels.brevity);
-        call.input.best = call.input.best.saturating_add(tokens + FRAME);
+        // It goes to the end of a message that is there, behind an empty line: no more than that is claimed of rates, or the ceiling
+        // would be left a little emptier by each short answer.
+        call.input.best = call.input.best.saturating_add(tokens + 1);
         call.input.upper = call.input.upper.saturating_add(levels.brevity.len() as u64 + FRAME);
         call.worst = super::inspect::worst_of(call, request);
     }

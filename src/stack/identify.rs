@@ -2,15 +2,16 @@
 
 use super::Gateway;
 use super::body;
-use super::call::{Authenticated, Customer, Grounds, Identified, Payload, Rejected, Reply, Who};
+use super::call::{Authenticated, Customer, Grounds, HeldKey, Identified, Payload, Rejected, Reply, Who};
 use crate::config::policy::{App, BodySource, Plan};
 use crate::config::{Policy, matches};
 use crate::directory::View;
-use crate::domain::{CustomerId, Priority, UserId};
+use crate::domain::{CustomerId, Priority, Timestamp, UserId};
 use crate::reply::{Forbidden, Rejection};
 use crate::store::{Known, StoreError};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -84,6 +85,11 @@ async fn again(mut who: Who, in_force: Known, gateway: &Gateway) -> Result<Who, 
     gateway.directory.refresh(who.customer.id.as_str(), in_force).await.map_err(|error| away(&error))?;
     let view = gateway.directory.view(&who.policy).await.map_err(|error| away(&error))?;
     let anonymous = who.customer.id.as_str().contains(' ');
+    if let Some(key) = &who.key {
+        who.app = view.ring.find(&key.hash, who.at).map_err(Rejection::Unauthenticated)?.app;
+        permits(&who.app, who.head.uri.path(), (!anonymous).then_some(&who.customer.id))?;
+        who.priority = priority_of(&who.head.headers, &who.app)?;
+    }
     who.customer.plan = match &who.policy.identity.anonymous {
         Some(plan) if anonymous => view.current(plan).clone(),
         _ => plan_of(&who.customer.id, &view, gateway, &who.app, &who.head.headers).await?.0,
@@ -94,15 +100,51 @@ async fn again(mut who: Who, in_force: Known, gateway: &Gateway) -> Result<Who, 
     Ok(who)
 }
 
-fn away(error: &StoreError) -> Rejection {
+pub(super) fn away(error: &StoreError) -> Rejection {
     if !matches!(error, StoreError::Away(_)) {
         tracing::warn!(%error, "the store did not say what was set at run time");
     }
     Rejection::LimitsUnavailable
 }
 
+/// Whether an app may call this path for this customer.
+fn permits(app: &App, path: &str, customer: Option<&CustomerId>) -> Result<(), Rejection> {
+    let within = |patterns: &[Box<str>], text: &str| patterns.is_empty() || patterns.iter().any(|pattern| matches(pattern, text));
+    if !within(&app.routes, path) {
+        return Err(Rejection::Forbidden(Forbidden::Route));
+    }
+    match customer {
+        Some(id) if !within(&app.customers, id.as_str()) => Err(Rejection::Forbidden(Forbidden::Customer)),
+        _ => Ok(()),
+    }
+}
+
+/// What the key of a request opens by now: before it is refused for what it may not do, since that may have been changed elsewhere.
+/// `None` where it may do what it did.
+pub(super) async fn widened(
+    key: Option<&HeldKey>,
+    policy: &Arc<Policy>,
+    at: Timestamp,
+    gateway: &Gateway,
+) -> Result<Option<Opened>, Rejection> {
+    let Some(key) = key else { return Ok(None) };
+    gateway.directory.catch_up().await.map_err(|error| away(&error))?;
+    let view = gateway.directory.view(policy).await.map_err(|error| away(&error))?;
+    if view.number == key.number {
+        return Ok(None);
+    }
+    let app = view.ring.find(&key.hash, at).map_err(Rejection::Unauthenticated)?.app;
+    Ok(Some(Opened { app, view }))
+}
+
+/// What a key opens, and by what that is known.
+pub(super) struct Opened {
+    pub(super) app: Arc<App>,
+    view: Arc<View>,
+}
+
 async fn identify(request: Authenticated, gateway: &Gateway) -> Result<Identified, Rejection> {
-    let Authenticated { arrived, app, credential } = request;
+    let Authenticated { arrived, mut app, credential, mut key } = request;
     let policy = &arrived.policy;
     let headers = &arrived.head.headers;
     let user = single(headers, &USER)?
@@ -124,14 +166,23 @@ async fn identify(request: Authenticated, gateway: &Gateway) -> Result<Identifie
         payload = Payload::Read(bytes);
     }
 
-    let view = gateway.directory.view(policy).await.map_err(|error| away(&error))?;
+    let mut view = gateway.directory.view(policy).await.map_err(|error| away(&error))?;
+    if let Some(key) = key.as_mut().filter(|key| key.number != view.number) {
+        // Changed since the key was looked up, by a request beside this one.
+        app = view.ring.find(&key.hash, arrived.at).map_err(Rejection::Unauthenticated)?.app;
+        key.number = view.number;
+    }
+    let mut planned = plan_for(named.as_ref(), &view, gateway, &app, &arrived.head).await;
+    if let Err(Rejection::Forbidden(_)) = &planned
+        && let Some(opened) = widened(key.as_ref(), policy, arrived.at, gateway).await?
+    {
+        (app, view) = (opened.app, opened.view);
+        planned = plan_for(named.as_ref(), &view, gateway, &app, &arrived.head).await;
+    }
+    let planned = planned?;
     let mut known = Known { customer: 0, plans: view.number };
-    let customer = match named {
-        Some(id) => {
-            if !app.customers.is_empty() && !app.customers.iter().any(|pattern| matches(pattern, id.as_str())) {
-                return Err(Rejection::Forbidden(Forbidden::Customer));
-            }
-            let (plan, number) = plan_of(&id, &view, gateway, &app, headers).await?;
+    let customer = match named.zip(planned) {
+        Some((id, (plan, number))) => {
             known.customer = number;
             Customer::new(id, plan, user)
         }
@@ -166,6 +217,7 @@ async fn identify(request: Authenticated, gateway: &Gateway) -> Result<Identifie
         at: arrived.at,
         app,
         credential,
+        key,
         customer,
         priority,
         class,
@@ -173,6 +225,21 @@ async fn identify(request: Authenticated, gateway: &Gateway) -> Result<Identifie
         claims: Vec::with_capacity(8),
     };
     Ok(Identified { who, payload })
+}
+
+/// The plan of a customer that is named, if the app may act for it, and the number under which it was said.
+async fn plan_for(
+    named: Option<&CustomerId>,
+    view: &Arc<View>,
+    gateway: &Gateway,
+    app: &App,
+    head: &Parts,
+) -> Result<Option<(Arc<Plan>, u64)>, Rejection> {
+    permits(app, head.uri.path(), named)?;
+    match named {
+        Some(id) => plan_of(id, view, gateway, app, &head.headers).await.map(Some),
+        None => Ok(None),
+    }
 }
 
 /// The one value of a header. The same value twice passes; two different ones are refused, since a proxy before us and the provider

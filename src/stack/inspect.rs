@@ -3,8 +3,8 @@
 use super::body;
 use super::call::{Call, Earlier, Identified, Payload, Rejected, Reply, Target, Who};
 use super::gateway::Gateway;
+use super::identify::widened;
 use super::output::bound_output;
-use crate::config::matches;
 use crate::config::policy::{ForwardId, Unpriced};
 use crate::domain::NanoUsd;
 use crate::estimate::{InputCount, Piece};
@@ -68,6 +68,10 @@ async fn inspect(request: Identified, gateway: &Arc<Gateway>) -> Result<Call, Re
         Payload::Incoming(incoming) => body::read(incoming, &who.head.headers, &policy.server).await?,
     };
     let request = request::parse(who.api, &body).map_err(|error| bad_body(&error))?;
+    // Once a request: not when it comes by again because its plan has changed, nor when a job runs that was counted when it was taken in.
+    if !who.api.is_free() && who.known.is_some() && who.record.read(|facts| facts.job.is_none()) {
+        gateway.alerts.prompt(&policy.alerts, &who.customer.id, &who.app.name, &request.model, &body, who.at);
+    }
     let call = prepare(who, body, request, gateway).await?;
     call.who.record.note(|facts| {
         facts.model = Some(call.target.model.clone());
@@ -81,12 +85,22 @@ async fn inspect(request: Identified, gateway: &Arc<Gateway>) -> Result<Call, Re
 
 /// The call that a body asks for: its target, its prompt counted, its output bounded, its cost bounded, and what is to be changed in it.
 /// A fallback goes the same way, with a body that asks for it.
-pub async fn prepare(who: Who, body: Bytes, request: Request, gateway: &Arc<Gateway>) -> Result<Call, Rejection> {
+pub async fn prepare(mut who: Who, body: Bytes, request: Request, gateway: &Arc<Gateway>) -> Result<Call, Rejection> {
     let policy = who.policy.clone();
-    if !who.app.models.is_empty() && !who.app.models.iter().any(|pattern| matches(pattern, &request.model)) {
+    let pool = policy.pool_of(&request.model).map(AsRef::as_ref);
+    if !who.app.may_use(&request.model, pool)
+        && let Some(opened) = widened(who.key.as_ref(), &policy, who.at, gateway).await?
+    {
+        who.app = opened.app;
+    }
+    if !who.app.may_use(&request.model, pool) {
         return Err(Rejection::ModelNotAllowed { model: request.model.into() });
     }
-    let target = target_of(&who, &request.model)?;
+    let target = target_of(&who, &request.model).inspect_err(|rejection| {
+        if matches!(rejection, Rejection::ModelNotPriced { .. }) {
+            gateway.alerts.unpriced(&request.model, &who.app.name);
+        }
+    })?;
     check_features(&request, &target, &who)?;
 
     let mut call = Call { body, ..call(who, target) };

@@ -52,6 +52,26 @@ pub struct Standing {
     pub state: State,
     /// Use of the ceiling in the trailing minute, thousandths, all gateways together.
     pub used: u64,
+    /// The last change of the level, the same on every gateway; `None` = none that anybody remembers.
+    pub changed: Option<Change>,
+}
+
+/// When a level changed, and from which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// When.
+    pub at: Timestamp,
+    /// The level before.
+    pub from: u8,
+}
+
+impl Standing {
+    /// The next one, at this time.
+    fn then(self, state: State, used: u64, now: Timestamp) -> Self {
+        let change = Change { at: now, from: self.state.level };
+        let changed = if state.level == self.state.level { self.changed } else { Some(change) };
+        Self { state, used, changed }
+    }
 }
 
 /// What gateways say of a pool.
@@ -59,7 +79,16 @@ pub struct Standing {
 struct Shared {
     level: u8,
     low_since: Option<u64>,
+    #[serde(default)]
+    changed: Option<Change>,
     said: BTreeMap<String, Said>,
+}
+
+impl Shared {
+    fn standing(&self) -> Standing {
+        let state = State { level: self.level.min(3), low_since: self.low_since.map(Timestamp) };
+        Standing { state, used: total(&self.said), changed: self.changed }
+    }
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -169,7 +198,8 @@ impl Levels {
     async fn step(&self, owner: &str, own: &Said, before: Standing, ladder: &Ladder) -> Standing {
         let Ok(mut found) = self.documents.get(Collection::Levels, owner, None).await else {
             let used = own.used.values().copied().max().unwrap_or(0) / PER_THOUSANDTH;
-            return Standing { state: ladder.step(before.state, used, self.clock.now()), used };
+            let now = self.clock.now();
+            return before.then(ladder.step(before.state, used, now), used, now);
         };
         for _ in 0..TRIES {
             let now = self.clock.now();
@@ -178,10 +208,11 @@ impl Levels {
             shared.said.insert(self.gateway.clone(), own.clone());
             shared.said.retain(|_, said| now.micros().abs_diff(said.at) < SAID);
             let used = total(&shared.said);
-            let state = State { level: shared.level.min(3), low_since: shared.low_since.map(Timestamp) };
-            let state = ladder.step(state, used, now);
-            shared.level = state.level;
-            shared.low_since = state.low_since.map(Timestamp::micros);
+            let stood = shared.standing();
+            let standing = stood.then(ladder.step(stood.state, used, now), used, now);
+            shared.level = standing.state.level;
+            shared.low_since = standing.state.low_since.map(Timestamp::micros);
+            shared.changed = standing.changed;
             let write = Write {
                 collection: Collection::Levels,
                 id: owner.to_owned(),
@@ -191,16 +222,13 @@ impl Levels {
                 rank: 0,
             };
             match self.documents.put(&write, None).await {
-                Ok(Written::Done(_)) | Err(_) => return Standing { state, used },
+                Ok(Written::Done(_)) | Err(_) => return standing,
                 Ok(Written::Found(other)) => found = other,
             }
         }
         // Others stepped it so often meanwhile that it is up to date; what this gateway used is said a tick later.
         let shared: Option<Shared> = found.and_then(|document| serde_json::from_slice(&document.value).ok());
-        shared.map_or(before, |shared| Standing {
-            state: State { level: shared.level.min(3), low_since: shared.low_since.map(Timestamp) },
-            used: total(&shared.said),
-        })
+        shared.map_or(before, |shared| shared.standing())
     }
 }
 

@@ -69,7 +69,7 @@ pub type Stack = BoxCloneSyncService<Arrived, Reply, std::convert::Infallible>;
 pub fn build(gateway: &Arc<Gateway>) -> Stack {
     let layers = ServiceBuilder::new()
         .layer(observe::ObserveLayer)
-        .layer(authenticate::AuthenticateLayer)
+        .layer(authenticate::AuthenticateLayer(gateway.clone()))
         .layer(identify::IdentifyLayer(gateway.clone()))
         .layer(customer_rate::CustomerRateLayer(gateway.clone()))
         .layer(inspect::InspectLayer(gateway.clone()))
@@ -92,7 +92,7 @@ fn run_stack(gateway: &Arc<Gateway>) -> jobs::RunStack {
 fn desk_stack(gateway: &Arc<Gateway>) -> Stack {
     let layers = ServiceBuilder::new()
         .layer(observe::ObserveLayer)
-        .layer(authenticate::AuthenticateLayer)
+        .layer(authenticate::AuthenticateLayer(gateway.clone()))
         .layer(identify::IdentifyLayer(gateway.clone()));
     BoxCloneSyncService::new(layers.service(jobs::Desk(gateway.clone())))
 }
@@ -116,7 +116,7 @@ fn below_repeat(
 pub fn build_status(gateway: &Arc<Gateway>) -> Stack {
     let layers = ServiceBuilder::new()
         .layer(observe::ObserveLayer)
-        .layer(authenticate::AuthenticateLayer)
+        .layer(authenticate::AuthenticateLayer(gateway.clone()))
         .layer(identify::IdentifyLayer(gateway.clone()));
     BoxCloneSyncService::new(layers.service(poll::Status::new(gateway.clone())))
 }

@@ -20,13 +20,15 @@ pub struct Slots(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    queue: usize,
-    queue_per_customer: usize,
 }
 
 #[derive(Debug)]
 struct State {
-    free: usize,
+    slots: usize,
+    queue: usize,
+    queue_per_customer: usize,
+    /// Slots that are given out; more than there are for a while after they were made fewer.
+    used: usize,
     queued: usize,
     next_id: u64,
     /// Requests of a customer that run or wait.
@@ -67,8 +69,25 @@ impl Slots {
     /// `slots` requests at once; `queue` wait, of one customer at most `queue_per_customer`.
     #[must_use]
     pub fn new(slots: usize, queue: usize, queue_per_customer: usize) -> Self {
-        let state = State { free: slots, queued: 0, next_id: 0, in_flight: HashMap::new(), lanes: Default::default() };
-        Self(Arc::new(Shared { state: Mutex::new(state), queue, queue_per_customer }))
+        let state = State {
+            slots,
+            queue,
+            queue_per_customer,
+            used: 0,
+            queued: 0,
+            next_id: 0,
+            in_flight: HashMap::new(),
+            lanes: Default::default(),
+        };
+        Self(Arc::new(Shared { state: Mutex::new(state) }))
+    }
+
+    /// From now on there are so many. Whoever has a slot or a place in the queue keeps it: where there are fewer than before, nobody else
+    /// gets one until enough have come free.
+    pub fn resize(&self, slots: usize, queue: usize, queue_per_customer: usize) {
+        let mut state = self.0.state.lock();
+        (state.slots, state.queue, state.queue_per_customer) = (slots, queue, queue_per_customer);
+        state.fill();
     }
 
     /// A slot, or a place in the queue.
@@ -82,14 +101,14 @@ impl Slots {
             return Err(NoSlot::CustomerInFlight { limit, in_flight: running });
         }
         let permit = |slots: &Self| Permit { slots: slots.clone(), customer: customer.clone() };
-        if state.free > 0 && state.queued == 0 {
-            state.free -= 1;
+        if state.used < state.slots && state.queued == 0 {
+            state.used += 1;
             *state.in_flight.entry(customer.clone()).or_default() += 1;
             return Ok(Turn::Now(permit(self)));
         }
         let lane = &mut state.lanes[lane_of(priority)];
         let own = lane.waiting.get(customer).map_or(0, VecDeque::len);
-        if own >= self.0.queue_per_customer || state.queued >= self.0.queue {
+        if own >= state.queue_per_customer || state.queued >= state.queue {
             return Err(NoSlot::QueueFull);
         }
         let id = state.next_id;
@@ -118,7 +137,7 @@ impl Slots {
     #[must_use]
     pub fn load(&self) -> Load {
         let state = self.0.state.lock();
-        Load { free: state.free, queued: state.queued, customers: state.in_flight.len() }
+        Load { free: state.slots.saturating_sub(state.used), queued: state.queued, customers: state.in_flight.len() }
     }
 
     fn release(&self, customer: &Arc<str>) {
@@ -210,13 +229,17 @@ impl State {
 
     /// Gives a slot that became free to the next in line.
     fn pass_on(&mut self) {
-        while let Some(waiter) = self.next() {
+        self.used -= 1;
+        self.fill();
+    }
+
+    /// Gives free slots to those in line.
+    fn fill(&mut self) {
+        while self.used < self.slots {
+            let Some(waiter) = self.next() else { return };
             self.queued -= 1;
-            if waiter.grant.send(()).is_ok() {
-                return;
-            }
+            self.used += usize::from(waiter.grant.send(()).is_ok());
         }
-        self.free += 1;
     }
 
     fn next(&mut self) -> Option<Waiter> {
@@ -291,6 +314,26 @@ mod tests {
         assert_eq!(slots.load().queued, 3, "the next of t has its turn");
         drop(places);
         assert_eq!(slots.load(), Load { free: 1, queued: 0, customers: 0 });
+    }
+
+    #[tokio::test]
+    async fn a_slot_in_use_survives_that_there_are_fewer_and_more_are_given_to_those_in_line() {
+        let slots = Slots::new(2, 100, 100);
+        let held = [now(&slots, "a"), now(&slots, "b")];
+        let mut waiting: VecDeque<_> = (0..4).map(|_| later(&slots, "c", Priority::Live)).collect();
+        slots.resize(1, 2, 100);
+        assert_eq!(slots.ask(&name("d"), Priority::Live, None).err(), Some(NoSlot::QueueFull), "the queue is shorter now");
+        let [a, b] = held;
+        drop(a);
+        assert!(waiting[0].granted.try_recv().is_err(), "one is in use, and one there is");
+        drop(b);
+        let first = waiting.pop_front().expect("it waits").turn().await;
+        assert!(waiting[0].granted.try_recv().is_err());
+        slots.resize(3, 100, 100);
+        let more = [waiting.pop_front().expect("it waits").turn().await, waiting.pop_front().expect("it waits").turn().await];
+        assert!(waiting[0].granted.try_recv().is_err(), "three are three");
+        drop((first, more, waiting));
+        assert_eq!(slots.load(), Load { free: 3, queued: 0, customers: 0 });
     }
 
     #[tokio::test]

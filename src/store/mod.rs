@@ -100,6 +100,15 @@ pub trait Ledger: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(())))
     }
 
+    /// The number of the plans that is in force: what was told last, zero where nothing was or it is forgotten. `None` where nobody else
+    /// tells.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store could not be asked.
+    fn told(&self) -> BoxFuture<'_, Result<Option<u64>, StoreError>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
     /// Ends reservations: an upsert by reservation id, so a batch may be repeated; what was settled before is not booked again.
     ///
     /// # Errors

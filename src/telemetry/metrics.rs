@@ -1,7 +1,11 @@
 //! `/metrics`: counters and histograms with bounded labels. Never a customer id; a model only when it has a price.
 
+use super::alerts::AlertMetrics;
 use super::outage::OutageMetrics;
+use super::reload::ReloadMetrics;
+use super::tls::TlsMetrics;
 use super::triage::TriageMetrics;
+use crate::config::Policy;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
@@ -64,12 +68,18 @@ pub struct Metrics {
     pub jobs_ended: Family<JobLabels, Counter>,
     /// The triage queue, and webhooks.
     pub triage: TriageMetrics,
+    /// Alerts.
+    pub alerts: AlertMetrics,
     /// How much is given up, by pool.
     pub levels: Family<PoolLabels, Gauge>,
     /// Use of the ceiling in the trailing minute, by pool, thousandths.
     pub ceiling_used: Family<PoolLabels, Gauge>,
     /// Provider count over our estimate, per model, in thousandths.
     pub factor: Family<ModelLabels, Gauge>,
+    /// Changed configurations.
+    pub reload: ReloadMetrics,
+    /// TLS at the listeners.
+    pub tls: TlsMetrics,
 }
 
 /// A name that is one of few.
@@ -108,6 +118,12 @@ labels! {
     RetryLabels { upstream: Name, cause: &'static str }
     /// One reason.
     ReasonLabels { reason: &'static str }
+    /// One listener: `server` or `admin`.
+    ListenerLabels { listener: &'static str }
+    /// Labels of [`TlsMetrics::handshakes`].
+    HandshakeLabels { listener: &'static str, result: &'static str }
+    /// One result.
+    ResultLabels { result: &'static str }
     /// One upstream.
     UpstreamNameLabels { upstream: Name }
     /// Labels of [`Metrics::anomalies`].
@@ -158,7 +174,10 @@ impl Default for Metrics {
             jobs: Family::default(),
             jobs_ended: Family::default(),
             triage: TriageMetrics::default(),
+            alerts: AlertMetrics::default(),
             factor: Family::default(),
+            reload: ReloadMetrics::default(),
+            tls: TlsMetrics::default(),
         };
         let r = &mut metrics.registry;
         r.register("requests", "Requests by route, status and cause of refusal", metrics.requests.clone());
@@ -196,11 +215,26 @@ impl Default for Metrics {
         );
         metrics.outage.register(r);
         metrics.triage.register(r);
+        metrics.reload.register(r);
+        metrics.tls.register(r);
+        metrics.alerts.register(r);
         metrics
     }
 }
 
 impl Metrics {
+    /// Drops the gauges of pools and upstreams that a new configuration no longer has.
+    pub fn forget(&self, before: &Policy, after: &Policy) {
+        for pool in before.pools.iter().filter(|old| !after.pools.iter().any(|new| new.name == old.name)) {
+            let labels = PoolLabels { pool: Name(pool.name.clone()) };
+            self.levels.remove(&labels);
+            self.ceiling_used.remove(&labels);
+        }
+        for name in before.upstreams.keys().filter(|name| !after.upstreams.contains_key(*name)) {
+            self.breaker.remove(&UpstreamNameLabels { upstream: Name(name.clone()) });
+        }
+    }
+
     /// The exposition, in the OpenMetrics text format.
     #[must_use]
     pub fn render(&self) -> String {

@@ -1,11 +1,14 @@
 //! What is seen of the gateway from outside: one access-log line a request, metrics, the process log.
 
+pub mod alerts;
 pub mod clock;
 mod line;
 pub mod log;
 pub mod metrics;
 pub mod outage;
 pub mod record;
+pub mod reload;
+pub mod tls;
 pub mod triage;
 
 pub use clock::SystemClock;

@@ -95,7 +95,7 @@ impl Inner {
 
     /// Whether there may be one more ticket; if so its place is taken. A count that says no is made afresh first.
     pub(super) async fn room(&self, now: Timestamp) -> bool {
-        let most = self.shelf.settings.open;
+        let most = self.shelf.settings().open;
         if self.count.lock().take(most) {
             return true;
         }

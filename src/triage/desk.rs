@@ -3,6 +3,7 @@
 //! What agents do at it is in `work`, how a hand-off is written in `writing`, how tickets age and are counted in `counting`.
 
 use super::counting::Count;
+use super::hook::{Hook, Wired};
 use super::id::Ids;
 use super::shelf::{Entry, Shelf, conversation_key};
 use super::ticket::{Ticket, after};
@@ -11,7 +12,6 @@ use crate::config::policy;
 use crate::domain::{Clock, CustomerId, Timestamp};
 use crate::store::documents::Documents;
 use crate::telemetry::Metrics;
-use crate::webhook::Webhook;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ pub(super) struct Inner {
     /// Held by whoever counts, so that only one does.
     pub(super) counting: tokio::sync::Mutex<()>,
     pub(super) metrics: Arc<Metrics>,
-    pub(super) webhook: Option<Webhook>,
+    pub(super) hook: Hook,
 }
 
 /// A hand-off that is not written yet.
@@ -60,6 +60,18 @@ pub(super) struct Pending {
     pub(super) app: Arc<str>,
     conversation: Option<String>,
     pub(super) at: Timestamp,
+}
+
+/// Settings of which nothing can fail any more.
+pub struct Prepared {
+    settings: policy::Triage,
+    hook: Option<Arc<Wired>>,
+}
+
+impl std::fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prepared").finish_non_exhaustive()
+    }
 }
 
 impl std::fmt::Debug for Desk {
@@ -79,8 +91,8 @@ impl Desk {
         clock: Arc<dyn Clock>,
         metrics: Arc<Metrics>,
     ) -> Result<Self, reqwest::Error> {
-        let webhook = settings.webhook.as_ref();
-        let webhook = webhook.map(|settings| Webhook::start(settings, clock.clone(), metrics.clone())).transpose()?;
+        let hook = Hook::new(clock.clone(), metrics.clone());
+        hook.put(hook.prepare(settings.webhook.as_ref())?);
         let inner = Arc::new(Inner {
             shelf: Shelf::new(documents, clock, settings.clone()),
             ids: Ids::new(),
@@ -89,7 +101,7 @@ impl Desk {
             count: Mutex::default(),
             counting: tokio::sync::Mutex::default(),
             metrics,
-            webhook,
+            hook,
         });
         let stop = CancellationToken::new();
         let counting = super::counting::run(Arc::downgrade(&inner));
@@ -104,22 +116,36 @@ impl Desk {
         })
     }
 
+    /// Makes ready for other settings, which [`Desk::put`] then puts in force.
+    ///
+    /// # Errors
+    /// When the webhook's HTTP client cannot be built; nothing is changed then.
+    pub fn prepare(&self, settings: &policy::Triage) -> Result<Prepared, reqwest::Error> {
+        Ok(Prepared { hook: self.inner.hook.prepare(settings.webhook.as_ref())?, settings: settings.clone() })
+    }
+
+    /// From now on these settings hold; tickets that are open keep the deadlines they have.
+    pub fn put(&self, prepared: Prepared) {
+        self.inner.shelf.set(prepared.settings);
+        self.inner.hook.put(prepared.hook);
+    }
+
     /// Whether the text of conversations is kept, so that it is worth making.
     #[must_use]
     pub fn keeps_text(&self) -> bool {
-        self.inner.shelf.settings.conversation
+        self.inner.shelf.settings().conversation
     }
 
     /// The most bytes of a conversation that are kept.
     #[must_use]
     pub fn most_text(&self) -> usize {
-        self.inner.shelf.settings.conversation_max
+        self.inner.shelf.settings().conversation_max
     }
 
     /// Whether a request with a body of so many bytes is kept.
     #[must_use]
     pub fn keeps_request(&self, length: usize) -> bool {
-        let settings = &self.inner.shelf.settings;
+        let settings = self.inner.shelf.settings();
         settings.requests && length <= settings.request_max
     }
 
@@ -131,7 +157,7 @@ impl Desk {
         if !self.keeps_text() {
             new.text = None;
         }
-        if !self.inner.shelf.settings.requests {
+        if !self.inner.shelf.settings().requests {
             new.again = None;
         }
         let conversation = conversation_key(&new);
@@ -173,7 +199,7 @@ impl Desk {
         }
         let open = timeout(LOOK, self.inner.shelf.open_of(customer)).await.ok()?.ok()?;
         // One whose time is over may not be struck from the list yet; should it still be worked on, the new id will lead to it.
-        let (now, keep) = (self.inner.shelf.now(), self.inner.shelf.settings.keep);
+        let (now, keep) = (self.inner.shelf.now(), self.inner.shelf.settings().keep);
         let same = |entry: &Entry| entry.conversation.as_deref() == Some(conversation) && now < after(entry.at, keep);
         open.into_iter().find(same).map(|entry| entry.id)
     }
@@ -193,9 +219,7 @@ impl Desk {
         let left = self.writing.len();
         self.cut.cancel();
         self.writing.wait().await;
-        if let Some(webhook) = &self.inner.webhook {
-            webhook.drain(deadline.saturating_duration_since(Instant::now())).await;
-        }
+        self.inner.hook.drain(deadline.saturating_duration_since(Instant::now())).await;
         left
     }
 }
@@ -225,10 +249,7 @@ impl Inner {
 
     /// Posts the news to the webhook, if there is one.
     pub(super) fn tell(&self, event: &'static str, ticket: &Ticket) {
-        if let Some(webhook) = &self.webhook {
-            let now = self.shelf.now();
-            // The same news have the same id, however often they are told.
-            webhook.send(format!("{}.{event}", ticket.id), &view::news(event, ticket, now));
-        }
+        // The same news have the same id, however often they are told.
+        self.hook.send(|| format!("{}.{event}", ticket.id), || view::news(event, ticket, self.shelf.now()));
     }
 }

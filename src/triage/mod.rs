@@ -26,6 +26,7 @@
 mod again;
 mod counting;
 mod desk;
+mod hook;
 mod id;
 mod shelf;
 mod ticket;

@@ -9,6 +9,7 @@ use crate::config::policy;
 use crate::domain::{Clock, CustomerId, Timestamp};
 use crate::store::StoreError;
 use crate::store::documents::{Collection, Document, Documents, Expected, Listed, Page, Write, Written};
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -23,7 +24,7 @@ const PAGE: usize = 200;
 pub(super) struct Shelf {
     documents: Arc<dyn Documents>,
     clock: Arc<dyn Clock>,
-    pub(super) settings: policy::Triage,
+    settings: ArcSwap<policy::Triage>,
 }
 
 /// One open ticket in its customer's list.
@@ -108,7 +109,17 @@ async fn step_back(tries: u32) {
 
 impl Shelf {
     pub(super) fn new(documents: Arc<dyn Documents>, clock: Arc<dyn Clock>, settings: policy::Triage) -> Self {
-        Self { documents, clock, settings }
+        Self { documents, clock, settings: ArcSwap::from_pointee(settings) }
+    }
+
+    /// The settings in force.
+    pub(super) fn settings(&self) -> Arc<policy::Triage> {
+        self.settings.load_full()
+    }
+
+    /// From now on these.
+    pub(super) fn set(&self, settings: policy::Triage) {
+        self.settings.store(Arc::new(settings));
     }
 
     pub(super) fn now(&self) -> Timestamp {
@@ -166,7 +177,7 @@ impl Shelf {
             id: ticket.id.to_string(),
             expected,
             value: Some(encode(ticket)),
-            keep: Some(ticket.keep(&self.settings, self.now())),
+            keep: Some(ticket.keep(&self.settings(), self.now())),
             rank: ticket.rank(),
         }
     }
@@ -231,13 +242,13 @@ impl Shelf {
 
     /// Makes `second` lead to `id`.
     pub(super) async fn lead(&self, second: TicketId, id: TicketId) -> Result<(), StoreError> {
-        let keep = self.settings.keep;
+        let keep = self.settings().keep;
         self.aside(format!("t/{second}"), encode(&id), keep).await
     }
 
     /// Keeps the text of a ticket's conversation, in place of what was kept before.
     pub(super) async fn keep_text(&self, id: TicketId, text: &Text) -> Result<(), StoreError> {
-        self.aside(format!("x/{id}"), encode(text), self.settings.keep).await
+        self.aside(format!("x/{id}"), encode(text), self.settings().keep).await
     }
 
     /// The text of a ticket's conversation.
@@ -248,7 +259,7 @@ impl Shelf {
 
     /// Keeps the latest request of a ticket, in place of what was kept before.
     pub(super) async fn keep_request(&self, id: TicketId, request: Bytes) -> Result<(), StoreError> {
-        self.aside(format!("r/{id}"), request, self.settings.keep).await
+        self.aside(format!("r/{id}"), request, self.settings().keep).await
     }
 
     /// The latest request of a ticket that was kept.

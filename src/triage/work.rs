@@ -148,7 +148,7 @@ impl Desk {
     /// # Errors
     /// When somebody else has it, or it has ended.
     pub async fn claim(&self, id: TicketId, agent: &str) -> Result<Ticket, Trouble> {
-        let lease = self.inner.shelf.settings.lease;
+        let lease = self.inner.shelf.settings().lease;
         self.act(id, agent, |ticket, now| ticket.claim(agent, now, lease)).await
     }
 
@@ -205,7 +205,7 @@ impl Desk {
             if pending.customer != *customer || *pending.app != *app {
                 return Err(Trouble::NotFound);
             }
-            let deadline = after(pending.at, self.inner.shelf.settings.keep);
+            let deadline = after(pending.at, self.inner.shelf.settings().keep);
             return Ok((view::unwritten(id, pending.at, deadline), Standing::Open));
         }
         let ticket = self.inner.shelf.find(id).await?.ok_or(Trouble::NotFound)?;

@@ -117,8 +117,8 @@ impl Inner {
     /// Finds the conversation's ticket in the customer's list, or promises this one there.
     async fn place(&self, id: TicketId, new: &NewTicket, now: Timestamp) -> Result<Place, StoreError> {
         let conversation = conversation_key(new);
-        let most = self.shelf.settings.open_per_customer;
-        let until = after(now, self.shelf.settings.keep + self.shelf.settings.lease);
+        let most = self.shelf.settings().open_per_customer;
+        let until = after(now, self.shelf.settings().keep + self.shelf.settings().lease);
         let room = self.room(now).await;
         let decide = |entries: &mut Vec<Entry>| {
             let same = |entry: &&Entry| entry.id == id || (conversation.is_some() && entry.conversation == conversation);
@@ -143,7 +143,7 @@ impl Inner {
 
     /// Writes the ticket that was promised.
     async fn open(&self, id: TicketId, new: &NewTicket, now: Timestamp) -> Result<Ticket, StoreError> {
-        let ticket = Ticket::open(id, new, &self.shelf.settings, now);
+        let ticket = Ticket::open(id, new, &self.shelf.settings(), now);
         // What was said first: whoever sees the ticket finds it.
         self.keep_said(id, new).await?;
         self.shelf.create(&ticket).await?;
@@ -161,7 +161,7 @@ impl Inner {
 
     async fn keep_said(&self, id: TicketId, new: &NewTicket) -> Result<(), StoreError> {
         if let Some(text) = &new.text {
-            self.shelf.keep_text(id, &Text::end_of(text, self.shelf.settings.conversation_max)).await?;
+            self.shelf.keep_text(id, &Text::end_of(text, self.shelf.settings().conversation_max)).await?;
         }
         match &new.again {
             Some(request) => self.shelf.keep_request(id, request.clone()).await,

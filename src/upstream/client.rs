@@ -77,9 +77,7 @@ impl NoReply {
 #[derive(Debug)]
 pub struct Client {
     /// By connect timeout and pool idle timeout: the two settings that belong to a client rather than to a request.
-    clients: HashMap<(Duration, Duration), Http>,
-    /// Configured keys as header values, by upstream name.
-    keys: HashMap<Arc<str>, HeaderValue>,
+    clients: RwLock<HashMap<(Duration, Duration), Http>>,
     /// Upstreams that refused `stream_options`, learned from their 400s.
     refuses_usage: RwLock<HashSet<Arc<str>>>,
 }
@@ -90,17 +88,38 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn new(policy: &Policy) -> Result<Self, ClientError> {
-        let (mut clients, mut keys) = (HashMap::new(), HashMap::new());
+        let client = Self { clients: RwLock::default(), refuses_usage: RwLock::default() };
+        client.prepare(policy)?;
+        Ok(client)
+    }
+
+    /// Makes ready for the upstreams of another policy. Connections to providers stay, and requests in flight go on.
+    ///
+    /// # Errors
+    /// See [`ClientError`]; nothing is changed then.
+    pub fn prepare(&self, policy: &Policy) -> Result<(), ClientError> {
+        let mut clients = HashMap::new();
         for upstream in policy.upstreams.values() {
-            if let std::collections::hash_map::Entry::Vacant(entry) = clients.entry(settings(upstream)) {
-                entry.insert(build(upstream)?);
-            }
             if let Some(key) = &upstream.api_key {
-                let key = HeaderValue::from_str(key.expose()).map_err(|_| ClientError::Key(upstream.name.clone()))?;
-                keys.insert(upstream.name.clone(), key);
+                HeaderValue::from_str(key.expose()).map_err(|_| ClientError::Key(upstream.name.clone()))?;
+            }
+            if let std::collections::hash_map::Entry::Vacant(entry) = clients.entry(settings(upstream)) {
+                let known = self.clients.read().get(entry.key()).cloned();
+                entry.insert(known.map_or_else(|| build(upstream), Ok)?);
             }
         }
-        Ok(Self { clients, keys, refuses_usage: RwLock::default() })
+        *self.clients.write() = clients;
+        // Another server may be behind the same name.
+        self.refuses_usage.write().clear();
+        Ok(())
+    }
+
+    /// The client for an upstream. A request that began under another configuration may have settings that are no longer there.
+    fn client(&self, upstream: &Upstream) -> Result<Http, NoReply> {
+        if let Some(client) = self.clients.read().get(&settings(upstream)) {
+            return Ok(client.clone());
+        }
+        build(upstream).map_err(|_| NoReply::Connect)
     }
 
     /// Whether `stream_options.include_usage` may be added to a request.
@@ -120,11 +139,11 @@ impl Client {
     /// [`NoReply`], saying how far it got.
     pub async fn send(&self, outgoing: Outgoing<'_>) -> Result<ProviderReply, NoReply> {
         let upstream = outgoing.upstream;
-        let client = self.clients.get(&settings(upstream)).ok_or(NoReply::Connect)?;
+        let client = self.client(upstream)?;
         let mut request = Request::new(Full::default());
         *request.method_mut() = outgoing.head.method.clone();
         *request.uri_mut() = uri(upstream, &outgoing.head.uri).ok_or(NoReply::Connect)?;
-        *request.headers_mut() = self.headers(&outgoing);
+        *request.headers_mut() = Self::headers(&outgoing);
         *request.body_mut() = outgoing.body.map(Full::new).unwrap_or_default();
         match tokio::time::timeout(upstream.first_byte_timeout, client.send(request)).await {
             // 101: nobody asked for another protocol, so what follows is no answer to anything.
@@ -142,7 +161,7 @@ impl Client {
         }
     }
 
-    fn headers(&self, outgoing: &Outgoing<'_>) -> http::HeaderMap {
+    fn headers(outgoing: &Outgoing<'_>) -> http::HeaderMap {
         let sent = &outgoing.head.headers;
         let mut headers = headers::upward(sent);
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -153,7 +172,7 @@ impl Client {
             Some((name, value)) => {
                 headers.insert(name, value.clone());
             }
-            None => self.authorize(&mut headers, outgoing.upstream),
+            None => authorize(&mut headers, outgoing.upstream),
         }
         let key = sent.get(IDEMPOTENCY_KEY).and_then(|key| headers::idempotency_key(key, outgoing.customer, outgoing.model));
         if let Some(key) = key {
@@ -161,23 +180,19 @@ impl Client {
         }
         headers
     }
+}
 
-    fn authorize(&self, headers: &mut http::HeaderMap, upstream: &Upstream) {
-        let Some(key) = self.keys.get(&upstream.name) else { return };
-        match upstream.dialect {
-            crate::wire::Dialect::Anthropic => {
-                headers.insert(X_API_KEY, key.clone());
-            }
-            crate::wire::Dialect::OpenAi => {
-                let mut bearer = b"Bearer ".to_vec();
-                bearer.extend_from_slice(key.as_bytes());
-                // Both parts are header values, so the whole is one.
-                if let Ok(mut value) = HeaderValue::from_bytes(&bearer) {
-                    value.set_sensitive(true);
-                    headers.insert(AUTHORIZATION, value);
-                }
-            }
-        }
+/// Shows the upstream's own key, that of the configuration the request began under.
+fn authorize(headers: &mut http::HeaderMap, upstream: &Upstream) {
+    let Some(key) = &upstream.api_key else { return };
+    let (name, value) = match upstream.dialect {
+        crate::wire::Dialect::Anthropic => (X_API_KEY, HeaderValue::from_str(key.expose())),
+        crate::wire::Dialect::OpenAi => (AUTHORIZATION, HeaderValue::from_str(&format!("Bearer {}", key.expose()))),
+    };
+    // That it fits a header was checked when the configuration was read.
+    if let Ok(mut value) = value {
+        value.set_sensitive(true);
+        headers.insert(name, value);
     }
 }
 

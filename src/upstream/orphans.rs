@@ -17,13 +17,13 @@ pub struct Orphans {
 
 #[derive(Debug)]
 struct Shared {
-    most: usize,
-    of_one: usize,
     running: Mutex<Running>,
 }
 
 #[derive(Debug, Default)]
 struct Running {
+    most: usize,
+    of_one: usize,
     all: usize,
     by_customer: HashMap<Arc<str>, usize>,
 }
@@ -39,7 +39,14 @@ impl Orphans {
     /// At most `most` at once, of one customer at most `of_one`.
     #[must_use]
     pub fn new(tasks: Tasks, most: usize, of_one: usize) -> Self {
-        Self { tasks, shared: Arc::new(Shared { most, of_one, running: Mutex::default() }) }
+        let running = Running { most, of_one, ..Running::default() };
+        Self { tasks, shared: Arc::new(Shared { running: Mutex::new(running) }) }
+    }
+
+    /// From now on so many. Those that go on already are left alone.
+    pub fn resize(&self, most: usize, of_one: usize) {
+        let mut running = self.shared.running.lock();
+        (running.most, running.of_one) = (most, of_one);
     }
 
     /// Lets a call go on in a task of its own; the place is given back when the work drops it. Where the bound is reached the work is
@@ -63,7 +70,7 @@ impl Orphans {
     fn place(&self, customer: &Arc<str>) -> Option<Adopted> {
         let mut running = self.shared.running.lock();
         let own = running.by_customer.get(customer).copied().unwrap_or(0);
-        if running.all >= self.shared.most || own >= self.shared.of_one {
+        if running.all >= running.most || own >= running.of_one {
             return None;
         }
         running.all += 1;

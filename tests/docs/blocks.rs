@@ -51,7 +51,9 @@ fn every_shell_line_names_what_exists() {
                     compose["services"]["tollgate"]["environment"][name].is_string()
                 }
                 // Run as they stand by the test below.
-                ["curl", rest @ ..] => rest.iter().any(|word| word.contains("/v1/jobs/") || word.contains("respond-async")),
+                ["curl", rest @ ..] => {
+                    rest.iter().any(|word| ["/v1/jobs/", "respond-async", "/admin/keys"].iter().any(|what| word.contains(what)))
+                }
                 _ => panic!("{}: no test knows what {line:?} needs", block.at),
             };
             assert!(sound, "{}: {line}", block.at);
@@ -157,13 +159,52 @@ fn is_like(documented: &str, printed: &str) -> bool {
     rest.is_empty()
 }
 
+/// The lines about gateway keys, one after the other, against a gateway in keys mode.
+#[test]
+fn the_lines_about_keys_make_list_change_rotate_and_revoke_one() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("tollgate.toml").display().to_string();
+    let text =
+        "[auth]\nmode = \"keys\"\n[admin]\nlisten = \"127.0.0.1:0\"\n[upstreams.openai]\napi_key = { env = \"PROVIDER_KEY\" }\n";
+    std::fs::write(&file, text).expect("written");
+    let gateway = Running::serve(&["--config", &file], &[("PROVIDER_KEY", "sk-demo")]);
+    let blocks = blocks_of("sh");
+    let lines = blocks.iter().flat_map(|block| block.text.lines()).filter(|line| line.contains("/admin/keys"));
+    let run = |line: &str| {
+        let line = line.replace("http://127.0.0.1:8081", &gateway.admin);
+        let output = Command::new("bash").args(["-c", &line]).output().expect("bash and curl");
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).expect("JSON")
+    };
+    let said: Vec<_> = lines.map(run).collect();
+    let [made, list, changed, rotated, revoked] = said.as_slice() else { panic!("five lines: {said:#?}") };
+    let (first, second) = (made["secret"].as_str().expect("a key"), rotated["secret"].as_str().expect("a key"));
+    assert!(first.starts_with("tg-") && second.starts_with("tg-") && first != second);
+    assert_eq!(list["keys"][0]["name"], "shop-2");
+    assert_eq!(changed["set"], serde_json::json!({ "models": ["gpt-4o*"], "customers": ["shop_*"] }));
+    assert_eq!(rotated["key"]["secrets"].as_array().map(Vec::len), Some(2));
+    assert_eq!((&revoked["state"], &revoked["revoked_by"]), (&"revoked".into(), &"ada".into()));
+}
+
 #[test]
 fn every_configuration_in_a_document_loads() {
-    let env: Env = [("OPENAI_API_KEY", "sk-0123456789abcdef")].into_iter().collect();
+    let env: Env = [
+        ("OPENAI_API_KEY", "sk-0123456789abcdef"),
+        ("CHAT_WEBHOOK_URL", "https://chat.example.com/services/T0/B0/0123456789abcdef"),
+        ("BILLING_SECRET", "0123456789abcdef0123456789abcdef"),
+    ]
+    .into_iter()
+    .collect();
+    // The certificate that the documents speak of.
+    let directory = tempfile::tempdir().expect("a directory");
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    std::fs::write(directory.path().join("tls.crt"), made.cert.pem()).expect("written");
+    std::fs::write(directory.path().join("tls.key"), made.signing_key.serialize_pem()).expect("written");
+    let certificates = format!("{}/", directory.path().display());
     let blocks = blocks_of("toml");
     assert!(blocks.len() >= 2);
     for block in blocks {
-        let (_, warnings) = Policy::parse(&block.text, &block.at, &env)
+        let (_, warnings) = Policy::parse(&block.text.replace("/etc/tollgate/", &certificates), &block.at, &env)
             .unwrap_or_else(|problems| panic!("{}: {}", block.at, problems.iter().map(ToString::to_string).collect::<String>()));
         // Only what the block does not speak of may be warned about.
         let elsewhere = ["concurrency.slots", "handed off to people"];

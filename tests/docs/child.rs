@@ -61,9 +61,12 @@ impl Running {
         let mut running = Self::spawn(&[&["serve"], args].concat(), &[&listen, variables].concat());
         let address = |line: &str| {
             let line: Value = serde_json::from_str(line).ok()?;
-            (line["message"] == "serving").then(|| line["address"].as_str().map(str::to_owned))?
+            let text = |field: &str| line[field].as_str().map(str::to_owned);
+            (line["message"] == "serving").then(|| Some((text("address")?, text("admin"))))?
         };
-        running.url = format!("http://{}", wait(&running.log, address, &running.log));
+        let (address, admin) = wait(&running.log, address, &running.log);
+        running.url = format!("http://{address}");
+        running.admin = admin.map(|admin| format!("http://{admin}")).unwrap_or_default();
         running
     }
 
@@ -129,10 +132,25 @@ impl Running {
         }
     }
 
+    /// A line of its log, as soon as there is one that `find` takes.
+    pub fn logged<T>(&self, find: impl Fn(&str) -> Option<T>) -> T {
+        wait(&self.log, find, &self.log)
+    }
+
+    /// Everything it has logged so far.
+    pub fn log(&self) -> Vec<String> {
+        self.log.lock().clone()
+    }
+
+    /// Sends it a signal, such as `HUP`.
+    pub fn signal(&self, name: &str) {
+        let kill = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status().expect("kill");
+        assert!(kill.success(), "the process is still there");
+    }
+
     /// Ends it with SIGTERM and waits; gives back its directory.
     pub fn terminate(mut self) -> (ExitStatus, tempfile::TempDir) {
-        let kill = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().expect("kill");
-        assert!(kill.success(), "the process is still there");
+        self.signal("TERM");
         let deadline = Instant::now() + PATIENCE;
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("a child of ours") {

@@ -40,10 +40,14 @@ fn rejections() -> Vec<Rejection> {
         Rejection::InvalidHeader { name: "X-Priority", problem: "is odd".into() },
         Rejection::Unauthenticated(Unauthenticated::Missing),
         Rejection::Unauthenticated(Unauthenticated::Unknown),
+        Rejection::Unauthenticated(Unauthenticated::Expired),
+        Rejection::Unauthenticated(Unauthenticated::Replaced),
+        Rejection::Unauthenticated(Unauthenticated::Revoked),
         Rejection::Forbidden(Forbidden::Plan),
         Rejection::Forbidden(Forbidden::Customer),
         Rejection::Forbidden(Forbidden::UnknownCustomer),
         Rejection::Forbidden(Forbidden::Network),
+        Rejection::Forbidden(Forbidden::Route),
         Rejection::Body { code: "invalid_body", param: None, message: "m".into() },
         Rejection::Body { code: "thinking_budget_too_large", param: None, message: "m".into() },
         Rejection::BodyTooLarge { max: 1 },
@@ -78,8 +82,16 @@ fn rejections() -> Vec<Rejection> {
 /// Says nothing; stops compiling when there is a kind that the list above may lack.
 fn listed(rejection: &Rejection) {
     match rejection {
-        Rejection::Unauthenticated(Unauthenticated::Missing | Unauthenticated::Unknown)
-        | Rejection::Forbidden(Forbidden::Plan | Forbidden::Customer | Forbidden::UnknownCustomer | Forbidden::Network)
+        Rejection::Unauthenticated(
+            Unauthenticated::Missing
+            | Unauthenticated::Unknown
+            | Unauthenticated::Expired
+            | Unauthenticated::Replaced
+            | Unauthenticated::Revoked,
+        )
+        | Rejection::Forbidden(
+            Forbidden::Plan | Forbidden::Customer | Forbidden::UnknownCustomer | Forbidden::Network | Forbidden::Route,
+        )
         | Rejection::Upstream(UpstreamFault::Connect | UpstreamFault::Timeout | UpstreamFault::Broken)
         | Rejection::Limit(_)
         | Rejection::OutputFloor { .. }
@@ -177,6 +189,9 @@ fn the_table_of_the_admin_listener_names_every_code_with_its_status() {
         Fault::RequestTooLarge,
         Fault::RequestTimeout,
         Fault::InvalidRequest(String::new()),
+        Fault::KeyNotFound,
+        Fault::KeyRefused(String::new()),
+        Fault::Internal,
         Fault::TicketNotFound,
         Fault::TicketClaimed { agent: "a".into(), until: Timestamp(0) },
         Fault::TicketEnded { standing: Standing::Expired, agent: None },

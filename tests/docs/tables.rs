@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use tollgate::telemetry::Metrics;
 use tollgate::telemetry::metrics::{
-    AnomalyLabels, ApiLabels, DegradedLabels, JobLabels, ModelLabels, Name, PoolLabels, ReasonLabels, RefusalLabels,
-    RepeatLabels, RequestLabels, RetryLabels, StoreLabels, TokenLabels, UpstreamLabels, UpstreamNameLabels,
+    AnomalyLabels, ApiLabels, DegradedLabels, HandshakeLabels, JobLabels, ListenerLabels, ModelLabels, Name, PoolLabels,
+    ReasonLabels, RefusalLabels, RepeatLabels, RequestLabels, ResultLabels, RetryLabels, StoreLabels, TokenLabels,
+    UpstreamLabels, UpstreamNameLabels,
 };
 
 fn set<T: Into<String>>(items: impl IntoIterator<Item = T>) -> BTreeSet<String> {
@@ -137,12 +138,16 @@ fn every_metric_is_explained_with_its_kind_and_labels() {
     metrics.levels.get_or_create(&PoolLabels { pool: model() }).set(1);
     metrics.ceiling_used.get_or_create(&PoolLabels { pool: model() }).set(1);
     metrics.factor.get_or_create(&ModelLabels { model: model() }).set(1);
+    metrics.tls.handshakes.get_or_create(&HandshakeLabels { listener: "server", result: "ok" }).inc();
+    metrics.tls.expires.get_or_create(&ListenerLabels { listener: "server" }).set(1);
+    metrics.reload.reloads.get_or_create(&ResultLabels { result: "applied" }).inc();
 
     metrics.levels.get_or_create(&PoolLabels { pool: model() }).set(1);
     metrics.ceiling_used.get_or_create(&PoolLabels { pool: model() }).set(1);
     metrics.triage.event("opened");
     metrics.triage.dropped("full");
     metrics.triage.webhook("delivered");
+    metrics.alerts.raised("test");
 
     let text = metrics.render();
     let mut right = BTreeSet::new();
@@ -158,7 +163,7 @@ fn every_metric_is_explained_with_its_kind_and_labels() {
             labels.collect::<BTreeSet<_>>().into_iter().map(str::to_owned).collect::<Vec<_>>(),
         ));
     }
-    let sources = ["src/telemetry/metrics.rs", "src/telemetry/outage.rs", "src/telemetry/triage.rs"];
+    let sources = ["alerts", "metrics", "outage", "reload", "tls", "triage"].map(|name| format!("src/telemetry/{name}.rs"));
     let registered: usize = sources.iter().map(|path| document(path).matches("r.register").count()).sum();
     assert_eq!(right.len(), registered, "this test touches every metric: {right:#?}");
     let metrics_md = document("docs/metrics.md");

@@ -154,7 +154,12 @@ impl Bed {
         let (mut policy, _) = Policy::parse(&config, "bed.toml", &Env::default())
             .unwrap_or_else(|problems| panic!("the bed's configuration: {problems:#?}"));
         policy.server.listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        let ledger = Arc::new(Counting { inner: ledger, admits: AtomicUsize::new(0), settles: AtomicUsize::new(0) });
+        let ledger = Arc::new(Counting {
+            inner: ledger,
+            admits: AtomicUsize::new(0),
+            settles: AtomicUsize::new(0),
+            told: AtomicUsize::new(0),
+        });
         let stores = Stores { ledger: ledger.clone(), documents };
         let gateway = Gateway::paced(policy, stores, clock, pauses).expect("a gateway");
         let server = Server::bind(gateway.clone()).await.expect("a loopback port");
@@ -280,6 +285,8 @@ pub struct Counting {
     pub admits: AtomicUsize,
     /// Calls of `settle`.
     pub settles: AtomicUsize,
+    /// Calls of `told`.
+    pub told: AtomicUsize,
 }
 
 impl Ledger for Counting {
@@ -309,6 +316,11 @@ impl Ledger for Counting {
         keep: Option<Duration>,
     ) -> BoxFuture<'a, Result<(), StoreError>> {
         self.inner.tell(customer, number, keep)
+    }
+
+    fn told(&self) -> BoxFuture<'_, Result<Option<u64>, StoreError>> {
+        self.told.fetch_add(1, Ordering::SeqCst);
+        self.inner.told()
     }
 
     fn settle<'a>(&'a self, batch: &'a [Settlement], now: Option<Timestamp>) -> BoxFuture<'a, Result<(), StoreError>> {

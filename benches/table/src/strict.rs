@@ -114,7 +114,11 @@ fn read(asked: &Value) -> (u64, u64) {
     let messages = asked.get("messages").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let texts: Vec<&str> = messages.iter().filter_map(|message| message.get("content")?.as_str()).collect();
     // Three tokens around each message, one for its role, three before the answer.
-    let tokens = |text: &&str| tiktoken_rs::o200k_base_singleton().encode_ordinary(text).len() as u64 + 4;
     let wanted = texts.last().and_then(|text| text.split_once('[')?.1.split_once(" tokens]")?.0.parse().ok());
-    (texts.iter().map(tokens).sum::<u64>() + 3, wanted.unwrap_or(1))
+    (texts.iter().map(|text| tokens(text) + 4).sum::<u64>() + 3, wanted.unwrap_or(1))
+}
+
+/// Tokens of a text.
+pub fn tokens(text: &str) -> u64 {
+    tiktoken_rs::o200k_base_singleton().encode_ordinary(text).len() as u64
 }

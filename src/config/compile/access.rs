@@ -7,7 +7,7 @@ use crate::config::choice::{AuthMode, UnknownCustomers};
 use crate::config::file::{self, File};
 use crate::config::hash_key;
 use crate::config::policy::{App, Auth, BodySource, ForwardId, Identity, Plan, Secret};
-use crate::config::problem::Place;
+use crate::config::problem::{Findings, Place, suggestion};
 use crate::config::read::At;
 use crate::config::value::Pattern;
 use ipnet::IpNet;
@@ -39,17 +39,21 @@ pub fn auth(c: &mut Compiler<'_>, file: &File, mode: AuthMode, listen: (SocketAd
             let mut apps: HashMap<[u8; 32], Arc<App>> = HashMap::new();
             for (name, key) in file.keys.iter().flat_map(|keys| &keys.0) {
                 let Some(hash) = key_hash(c, key) else { continue };
-                let app = Arc::new(app(c, name, key, plans));
+                let mut plan_named =
+                    |at: &At<String>, findings: &mut Findings| plans.find(at, findings).map(|(name, _)| Arc::clone(name));
+                let pools: Vec<&str> = pool_names(file).collect();
+                let app = Arc::new(app(&name.value, key, &mut plan_named, Some(&pools), &mut c.findings));
                 if let Some(other) = apps.insert(hash, app) {
                     let reason = format!("is the same key as that of {:?}", other.name);
                     c.findings.problem(&key.place, reason, "give every application its own key");
                 }
             }
-            if file.keys.as_ref().is_none_or(|keys| keys.0.is_empty()) && !c.findings.unreadable("keys") {
+            let none = file.keys.as_ref().is_none_or(|keys| keys.0.is_empty()) && !c.findings.unreadable("keys");
+            if none && file.admin.is_none() && !c.findings.unreadable("admin") {
                 c.findings.problem(
                     &file.place,
                     "keys mode without a key: nobody could call",
-                    "write [keys.NAME] with hash = \"blake3:..\" or key = { env = \"NAME\" }",
+                    "write [keys.NAME] with hash = \"blake3:..\" or key = { env = \"NAME\" }, or [admin] to make keys while it runs",
                 );
             }
             Auth::Keys { apps }
@@ -99,10 +103,30 @@ fn key_hash(c: &mut Compiler<'_>, key: &file::Key) -> Option<[u8; 32]> {
     }
 }
 
-fn app(c: &mut Compiler<'_>, name: &At<String>, key: &file::Key, plans: &Plans) -> App {
+/// The names of the configured pools.
+pub fn pool_names(file: &File) -> impl Iterator<Item = &str> {
+    file.pools.iter().flat_map(|pools| &pools.0).map(|(name, _)| name.value.as_str())
+}
+
+/// What a key may do, as written. `plan_named` finds the plans it names; `pools` are those there are, where that is to be checked.
+pub fn app(
+    name: &str,
+    key: &file::Key,
+    plan_named: &mut dyn FnMut(&At<String>, &mut Findings) -> Option<Arc<str>>,
+    pools: Option<&[&str]>,
+    findings: &mut Findings,
+) -> App {
     let boxed = |patterns: &Option<Vec<Pattern>>| patterns.iter().flatten().map(|pattern| pattern.0.clone()).collect();
-    let may_name = |at: &At<String>| plans.find(at, &mut c.findings).map(|(name, _)| Arc::clone(name));
-    let plans = key.plans.iter().flatten().filter_map(may_name).collect();
+    let plans = key.plans.iter().flatten().filter_map(|at| plan_named(at, findings)).collect();
+    for pattern in key.routes.iter().flatten().filter(|pattern| !pattern.0.starts_with('/')) {
+        let reason = format!("routes holds {:?}, which no path begins with", pattern.0);
+        findings.problem(&key.place, reason, "write paths such as \"/v1/chat/completions\" or \"/v1/messages*\"");
+    }
+    for at in key.pools.iter().flatten() {
+        if let Some(pools) = pools.filter(|pools| !pools.contains(&at.value.as_str())) {
+            findings.problem(&at.place, format!("there is no pool {:?}", at.value), suggestion(&at.value, pools.iter().copied()));
+        }
+    }
     let written = Written {
         messages: None,
         rpm: key.rpm.as_ref(),
@@ -111,12 +135,14 @@ fn app(c: &mut Compiler<'_>, name: &At<String>, key: &file::Key, plans: &Plans) 
         quota: key.quota.as_ref(),
     };
     App {
-        name: name.value.as_str().into(),
-        limits: limits(written, &mut c.findings),
+        name: name.into(),
+        limits: limits(written, findings),
         plans,
         priority: key.priority.unwrap_or_default(),
         models: boxed(&key.models),
         customers: boxed(&key.customers),
+        routes: boxed(&key.routes),
+        pools: key.pools.iter().flatten().map(|at| at.value.as_str().into()).collect(),
     }
 }
 

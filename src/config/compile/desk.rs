@@ -88,7 +88,7 @@ pub fn triage(c: &mut Compiler<'_>, file: &File, by_key: bool) -> Triage {
 }
 
 /// `webhook`; `None` beside a problem.
-fn webhook(c: &mut Compiler<'_>, written: &file::Webhook) -> Option<Webhook> {
+pub(super) fn webhook(c: &mut Compiler<'_>, written: &file::Webhook) -> Option<Webhook> {
     let file::Webhook { place, url, secret, timeout, attempts } = written;
     if let Some(at) = attempts.as_ref().filter(|at| !(1..=MOST_ATTEMPTS).contains(&at.value)) {
         c.findings.problem(
@@ -97,7 +97,9 @@ fn webhook(c: &mut Compiler<'_>, written: &file::Webhook) -> Option<Webhook> {
             format!("write a number from 1 to {MOST_ATTEMPTS}"),
         );
     }
-    if secret.is_none() {
+    // An address that is a secret itself, as chat tools hand them out, is known to nobody else.
+    let hidden = url.as_ref().is_some_and(|url| matches!(url.value, HookUrl::Secret(_)));
+    if secret.is_none() && !hidden {
         c.findings.warn(
             place,
             "has no secret, so its receiver cannot tell our news from anybody's",
@@ -154,7 +156,7 @@ fn address(c: &mut Compiler<'_>, at: &At<HookUrl>) -> Option<Secret> {
 
 /// `[admin]`; `None` when the table is not there.
 pub fn admin(c: &mut Compiler<'_>, file: &File, public: SocketAddr) -> Option<Admin> {
-    let file::Admin { place, listen, token } = file.admin.as_ref()?;
+    let file::Admin { place, listen, token, tls } = file.admin.as_ref()?;
     let at = listen.as_ref().map_or(place, |listen| &listen.place);
     let listen = listen.as_ref().map_or_else(|| SocketAddr::from(ADMIN), |listen| listen.value);
     if listen == public && listen.port() != 0 {
@@ -164,6 +166,12 @@ pub fn admin(c: &mut Compiler<'_>, file: &File, public: SocketAddr) -> Option<Ad
         let reason = format!("{listen} is reachable from other machines, and without a token whoever calls is an operator");
         c.findings.problem(at, reason, "write token = { env = \"NAME\" }, or listen on 127.0.0.1");
     }
+    if tls.is_none() && !listen.ip().is_loopback() {
+        let reason =
+            format!("{listen} is reachable from other machines without TLS, and the token and customers' data cross the network");
+        c.findings.warn(at, reason, "write [admin.tls], or listen on 127.0.0.1 behind a proxy that ends TLS");
+    }
+    let tls = super::tls::tls(c, tls.as_ref());
     let token = token.as_ref().and_then(|at| {
         let token = at.fetch(c.env, &mut c.findings)?;
         if token.expose().len() < SHORTEST {
@@ -171,5 +179,5 @@ pub fn admin(c: &mut Compiler<'_>, file: &File, public: SocketAddr) -> Option<Ad
         }
         Some(token)
     });
-    Some(Admin { listen, token })
+    Some(Admin { listen, token, tls })
 }

@@ -1,6 +1,7 @@
 //! From the file as written to the policy: defaults filled in, names looked up, numbers checked, all problems at once.
 
-mod access;
+pub(super) mod access;
+mod alerts;
 mod desk;
 mod fallbacks;
 mod levels;
@@ -12,6 +13,7 @@ mod pools;
 mod redis;
 mod repeats;
 mod server;
+pub(crate) mod tls;
 mod upstreams;
 
 use super::choice::AuthMode;
@@ -22,9 +24,13 @@ use super::policy::{Class, Classes, Handoff, History, Policy, Records, Unpriced}
 use super::prices;
 use super::problem::{Findings, Place, Problem, Source, Warning};
 use super::read::{Known as _, Read as _};
+use super::settings::{FileRead, Settings};
 use limits::{Written, limits};
 use std::path::Path;
 use std::sync::Arc;
+
+/// A configuration beyond this is something else; ten thousand customers come to one megabyte.
+const MOST_BYTES: u64 = 64 << 20;
 
 /// What a compilation needs everywhere.
 pub struct Compiler<'a> {
@@ -39,18 +45,7 @@ impl Policy {
     /// # Errors
     /// All problems, in the order of the file.
     pub fn load(path: Option<&Path>, env: &Env) -> Result<(Self, Vec<Warning>), Vec<Problem>> {
-        let Some(path) = path else { return compile_text("", "built-in", Source::Shipped, env) };
-        let name = path.display().to_string();
-        match std::fs::read_to_string(path) {
-            Ok(text) => Self::parse(&text, &name, env),
-            Err(error) => {
-                let place = Place::root(Source::File { name: name.into(), line: 1 });
-                let mut findings = Findings::default();
-                let advice = "check the path given with --config or in TOLLGATE_CONFIG";
-                findings.problem(&place, format!("the file cannot be read: {error}"), advice);
-                Err(findings.problems)
-            }
-        }
+        Loaded::of(path, env).outcome
     }
 
     /// As [`Policy::load`], from a text; `name` stands in messages.
@@ -58,7 +53,7 @@ impl Policy {
     /// # Errors
     /// All problems, in the order of the text.
     pub fn parse(text: &str, name: &str, env: &Env) -> Result<(Self, Vec<Warning>), Vec<Problem>> {
-        compile_text(text, name, Source::File { name: name.into(), line: 1 }, env)
+        compile_text(text, name, Source::File { name: name.into(), line: 1 }, env, Findings::default()).outcome
     }
 
     /// The shipped configuration, without a file and without an environment.
@@ -71,10 +66,42 @@ impl Policy {
     }
 }
 
+/// What came of reading a configuration.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The policy with what is odd about it, or all that is wrong, in the order of the file.
+    pub outcome: Result<(Policy, Vec<Warning>), Vec<Problem>>,
+    /// Every file that was looked at, also where it could not be read: when one of them changes, another attempt may end otherwise.
+    pub files: Vec<FileRead>,
+}
+
+impl Loaded {
+    /// As [`Policy::load`].
+    #[must_use]
+    pub fn of(path: Option<&Path>, env: &Env) -> Self {
+        let Some(path) = path else { return compile_text("", "built-in", Source::Shipped, env, Findings::default()) };
+        let name = path.display().to_string();
+        let place = Place::root(Source::File { name: name.as_str().into(), line: 1 });
+        let mut findings = Findings::default();
+        let text = findings.read_file(&place, &name, MOST_BYTES).map_err(|error| error.to_string());
+        let text = text.and_then(|bytes| String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned()));
+        match text {
+            Ok(text) => compile_text(&text, &name, place.source, env, findings),
+            Err(error) => {
+                let advice = "check the path given with --config or in TOLLGATE_CONFIG";
+                findings.problem(&place, format!("the file cannot be read: {error}"), advice);
+                Self { outcome: Err(findings.problems), files: findings.files }
+            }
+        }
+    }
+}
+
 /// The whole way from text to policy; what concerns the configuration as a whole is at `source`.
-fn compile_text(text: &str, name: &str, source: Source, env: &Env) -> Result<(Policy, Vec<Warning>), Vec<Problem>> {
-    let mut findings = Findings::default();
-    let mut root = node::parse(text, name)?;
+fn compile_text(text: &str, name: &str, source: Source, env: &Env, mut findings: Findings) -> Loaded {
+    let mut root = match node::parse(text, name) {
+        Ok(root) => root,
+        Err(problems) => return Loaded { outcome: Err(problems), files: findings.files },
+    };
     env.overlay(&mut root, &mut findings);
     let place = Place::root(source);
     let node = node::Node { value: node::Value::Table(root), source: place.source.clone() };
@@ -83,10 +110,17 @@ fn compile_text(text: &str, name: &str, source: Source, env: &Env) -> Result<(Po
     let policy = compile(&mut compiler, &file);
     let mut findings = compiler.findings;
     findings.sort();
-    match policy {
-        Some(policy) if findings.problems.is_empty() => Ok((policy, findings.warnings)),
+    let files = findings.files.clone();
+    let outcome = match policy {
+        Some(mut policy) if findings.problems.is_empty() => {
+            if let node::Value::Table(root) = &node.value {
+                policy.settings = Settings::of(root, findings.files);
+            }
+            Ok((policy, findings.warnings))
+        }
         _ => Err(findings.problems),
-    }
+    };
+    Loaded { outcome, files }
 }
 
 /// A configuration that is a table of another file, such as a scenario of the lab: without an environment; of what is found only the
@@ -138,6 +172,7 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
     let repeats = repeats::repeats(c, file, mode);
     let admin = desk::admin(c, file, server.listen);
     let triage = desk::triage(c, file, mode == AuthMode::Keys);
+    let alerts = alerts::alerts(c, file, admin.as_ref());
     desk::warn_unread(c, file, plans.ready.values(), admin.is_some() || triage.webhook.is_some());
     let identity = identity?;
     let customers = plans.customers(file, &identity.default_plan, identity.allow_emails, &mut c.findings);
@@ -169,8 +204,10 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
         records: records(file),
         history: history(file),
         repeats,
+        alerts,
         admin,
         concurrency,
+        settings: Settings::default(),
     })
 }
 

@@ -1,5 +1,6 @@
 //! Plans and customers: shipped plans, the file's over them, each customer's own version of its plan.
 
+use super::access::pool_names;
 use super::limits::{Written, blocks_all, limits};
 use super::overlay::Overlay;
 use crate::config::book::Book;
@@ -52,7 +53,8 @@ impl Plans {
     pub fn book(&self, file: &File, default: &Arc<str>, allow_emails: bool) -> Book {
         let customers = file.customers.iter().flat_map(|customers| &customers.0);
         let customers = customers.map(|(id, customer)| (id.value.as_str().into(), customer.clone())).collect();
-        Book { plans: self.written.clone(), customers, default: Arc::clone(default), allow_emails }
+        let pools = pool_names(file).map(Into::into).collect();
+        Book { plans: self.written.clone(), customers, default: Arc::clone(default), allow_emails, pools }
     }
 
     /// The plan with the name that stands at `at`.

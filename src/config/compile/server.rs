@@ -20,7 +20,7 @@ const SLOTS: u64 = 32;
 /// `[server]`, and where `listen` was said.
 pub fn server(c: &mut Compiler<'_>, file: &File) -> (Server, Place) {
     let empty = file::Server::empty(file.place.clone());
-    let file::Server { place, listen, max_body, header_timeout, body_idle_timeout, body_timeout, max_connections, grace } =
+    let file::Server { place, listen, max_body, header_timeout, body_idle_timeout, body_timeout, max_connections, grace, tls } =
         file.server.as_ref().unwrap_or(&empty);
     let at = listen.as_ref().map_or(place, |listen| &listen.place).clone();
     let timeout = |written: &Option<value::Timeout>, seconds| written.map_or(Duration::from_secs(seconds), |t| t.0);
@@ -32,6 +32,7 @@ pub fn server(c: &mut Compiler<'_>, file: &File) -> (Server, Place) {
         body_timeout: timeout(body_timeout, 120),
         max_connections: count(c, max_connections.as_ref(), 16_384, 1),
         grace: grace.map_or(Duration::from_secs(30), |wait| wait.0),
+        tls: super::tls::tls(c, tls.as_ref()),
     };
     (server, at)
 }

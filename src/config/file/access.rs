@@ -34,6 +34,10 @@ table! {
         models: Vec<Pattern>,
         /// Customers it may act for.
         customers: Vec<Pattern>,
+        /// Paths it may call.
+        routes: Vec<Pattern>,
+        /// Pools whose models it may use.
+        pools: Vec<At<String>>,
         /// Requests per minute.
         rpm: At<Limitable<RateLimit>>,
         /// Tokens per minute.

@@ -5,6 +5,7 @@ use super::super::problem::{Findings, Place, Source};
 use super::super::read::{At, Read, table};
 use super::super::secret::SecretSource;
 use super::super::value::{Keep, Size, Timeout};
+use super::Tls;
 use std::net::SocketAddr;
 
 table! {
@@ -48,6 +49,8 @@ table! {
         listen: At<SocketAddr>,
         /// What callers must show.
         token: At<SecretSource>,
+        /// `[admin.tls]`
+        tls: Tls,
     }
 }
 

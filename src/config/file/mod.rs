@@ -3,14 +3,18 @@
 //! `config/tollgate.toml` describes the keys for operators; the types say what each may hold.
 
 mod access;
+mod alerts;
 mod desk;
 mod limits;
 mod provider;
+mod tls;
 
 pub use access::{Auth, ForwardId, Identity, Key};
+pub use alerts::{Alerts, Destination};
 pub use desk::{Admin, HookUrl, Triage, Webhook};
 pub use limits::{Customer, Gateway, Messages, Plan, Quota, RateLimit, Spend, User};
 pub use provider::{Ceiling, Fallback, LongContext, Model, ModelPrice, Pool, Pricing, Upstream};
+pub use tls::Tls;
 
 use super::choice;
 use super::node::Node;
@@ -68,6 +72,8 @@ table! {
         triage: Triage,
         /// `[records]`
         records: Records,
+        /// `[alerts]`: what operators are told of.
+        alerts: Alerts,
         /// `[history]`
         history: History,
         /// `[admin]`
@@ -106,6 +112,8 @@ table! {
         max_connections: At<u64>,
         /// How long SIGTERM waits.
         grace: Wait,
+        /// `[server.tls]`
+        tls: Tls,
     }
 
     /// `[store]`

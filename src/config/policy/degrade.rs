@@ -214,4 +214,6 @@ pub struct Admin {
     pub listen: std::net::SocketAddr,
     /// What callers must show; `None` only on loopback.
     pub token: Option<Secret>,
+    /// `[admin.tls]`; `None` = plain HTTP.
+    pub tls: Option<Arc<super::Tls>>,
 }

@@ -10,7 +10,7 @@ const TOKEN: &str = "0123456789abcdef0123";
 fn what_is_left_out_is_shipped_and_what_is_written_counts() {
     assert_eq!(policy("").triage, Triage::default());
     assert_eq!(policy("").admin, None);
-    assert_eq!(policy("[admin]").admin, Some(Admin { listen: ([127, 0, 0, 1], 8081).into(), token: None }));
+    assert_eq!(policy("[admin]").admin, Some(Admin { listen: ([127, 0, 0, 1], 8081).into(), token: None, tls: None }));
     let text = "[triage]\nkeep = \"30d\"\nlease = \"5m\"\nconversation = true\nconversation_max = \"64KiB\"\nopen_per_customer = 2\n\
                 requests = false\nrequest_max = \"8KiB\"\nopen = 9\nwebhook = { url = \"https://x.example/a?b\", secret = { env = \"HOOK\" }, timeout = \"3s\", attempts = 7 }\n\
                 [admin]\nlisten = \"0.0.0.0:9\"\ntoken = { env = \"TOKEN\" }\n";
@@ -32,7 +32,7 @@ fn what_is_left_out_is_shipped_and_what_is_written_counts() {
         }),
     };
     assert_eq!(policy.triage, right);
-    assert_eq!(policy.admin, Some(Admin { listen: ([0, 0, 0, 0], 9).into(), token: Some(Secret::new(TOKEN)) }));
+    assert_eq!(policy.admin, Some(Admin { listen: ([0, 0, 0, 0], 9).into(), token: Some(Secret::new(TOKEN)), tls: None }));
     assert!(!format!("{policy:?}").contains("x.example") && !format!("{policy:?}").contains(TOKEN), "no secret shows");
     let (hidden, _) = sound("[triage]\nwebhook = { url = { env = \"URL\" } }", &[("URL", "https://hooks.example/s3cret")]);
     assert_eq!(hidden.triage.webhook.map(|webhook| webhook.url), Some(Secret::new("https://hooks.example/s3cret")));

@@ -34,6 +34,11 @@ fn every_commented_setting_of_an_example_can_be_uncommented() {
     let prices = tempfile::NamedTempFile::new().expect("a file");
     fs::write(prices.path(), "{}").expect("written");
     let prices = prices.path().to_str().expect("UTF-8").to_owned();
+    let directory = tempfile::tempdir().expect("a directory");
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    fs::write(directory.path().join("tls.crt"), made.cert.pem()).expect("written");
+    fs::write(directory.path().join("tls.key"), made.signing_key.serialize_pem()).expect("written");
+    let certificates = format!("{}/", directory.path().display());
     for (path, text) in examples() {
         let lines: Vec<&str> = text.lines().collect();
         let is_setting = |line: &str| {
@@ -44,7 +49,7 @@ fn every_commented_setting_of_an_example_can_be_uncommented() {
         let uncommented = |which: &[usize]| {
             let line = |(i, line): (usize, &&str)| if which.contains(&i) { line[2..].to_owned() } else { (*line).to_owned() };
             let text: Vec<String> = lines.iter().enumerate().map(line).collect();
-            text.join("\n").replace("model_prices_and_context_window.json", &prices)
+            text.join("\n").replace("model_prices_and_context_window.json", &prices).replace("/etc/tollgate/", &certificates)
         };
         for which in settings.iter().map(std::slice::from_ref).chain([settings.as_slice()]) {
             let loaded = Policy::parse(&uncommented(which), &path.display().to_string(), &environment());

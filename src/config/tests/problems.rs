@@ -64,7 +64,7 @@ fn a_bad_entry_is_named_with_its_line_and_what_to_do() {
         ("[models.m]\nprice = { input = nan, output = 1 }", "f:2: models.m.price.input: nan is not"),
         ("[models.m]\nprice = { input = \"\", output = 1 }", "f:2: models.m.price.input: must be a number"),
         ("[pricing]\nfile = \"/no/such\"", "f:2: pricing.file: the price file \"/no/such\" cannot be read"),
-        ("[alerts]\nx = 1", "f:1: alerts: is not a setting"),
+        ("[alarms]\nx = 1", "f:1: alarms: is not a setting"),
         ("x = [", "f:1: is not TOML here"),
     ] {
         let found = problems(text, &[]);

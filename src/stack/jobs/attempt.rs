@@ -8,7 +8,8 @@ use crate::repeats::kept::{Kept, What};
 use crate::repeats::outcome::{Run, is_final};
 use crate::reply::{Rejection, Unauthenticated, UpstreamFault, outlives};
 use crate::stack::Gateway;
-use crate::stack::call::{Arrived, Authenticated, Credential, Rejected, Reply};
+use crate::stack::call::{Arrived, Authenticated, Credential, HeldKey, Rejected, Reply};
+use crate::stack::identify::away;
 use crate::stack::observe::answer;
 use crate::telemetry::{Ending, Record};
 use crate::wire::Api;
@@ -71,7 +72,7 @@ pub type RunStack = BoxCloneSyncService<Authenticated, Reply, Box<Rejected>>;
 
 /// Sends a stored request through the layers, and reads what comes of it to its end.
 pub async fn ask(gateway: &Gateway, stack: &RunStack, sender: &Sender<'_>, request: Request, record: Arc<Record>) -> Attempted {
-    match authenticated(gateway, sender, request, record.clone()) {
+    match authenticated(gateway, sender, request, record.clone()).await {
         Ok(request) => {
             let answered = AssertUnwindSafe(stack.clone().oneshot(request)).catch_unwind().await;
             match answered {
@@ -100,18 +101,25 @@ fn record(worker: &Worker, found: &Found, api: Api) -> Arc<Record> {
 }
 
 /// The request as its application would send it now; refused when its key was taken away.
-fn authenticated(
+async fn authenticated(
     gateway: &Gateway,
     sender: &Sender<'_>,
     request: Request,
     record: Arc<Record>,
 ) -> Result<Authenticated, Rejection> {
     let policy = gateway.policy.load_full();
-    let app = match (&policy.auth, sender.key) {
-        (Auth::Keys { apps }, Some(hash)) => apps.get(&hash).filter(|app| *app.name == *sender.app).cloned(),
+    let (app, key) = match (&policy.auth, sender.key) {
+        (Auth::Keys { apps }, Some(hash)) => match apps.get(&hash).filter(|app| *app.name == *sender.app) {
+            Some(app) => Some((app.clone(), None)),
+            None => {
+                gateway.directory.catch_up().await.map_err(|error| away(&error))?;
+                let found = gateway.directory.job_app(&hash, sender.app);
+                found.map(|(held, number)| (held.app, Some(HeldKey { hash: held.hash, number })))
+            }
+        },
         _ => None,
-    };
-    let app = app.ok_or(Rejection::Unauthenticated(Unauthenticated::Unknown))?;
+    }
+    .ok_or(Rejection::Unauthenticated(Unauthenticated::Unknown))?;
     record.note(|facts| facts.app = Some(app.name.clone()));
     let (mut head, ()) = http::Request::new(()).into_parts();
     (head.method, head.uri, head.headers) = (request.method, request.uri, request.headers);
@@ -125,7 +133,7 @@ fn authenticated(
         policy,
         record,
     };
-    Ok(Authenticated { arrived, app, credential: Credential::Configured })
+    Ok(Authenticated { arrived, app, credential: Credential::Configured, key })
 }
 
 async fn replied(gateway: &Gateway, record: &Record, reply: Reply) -> Attempted {

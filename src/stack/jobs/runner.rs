@@ -12,7 +12,6 @@ use crate::stack::{Gateway, run_stack};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -55,13 +54,9 @@ impl std::fmt::Debug for Runner {
 }
 
 impl Runner {
-    /// Begins to look for jobs; `None` in passthrough mode, where there are none.
+    /// Begins to look for jobs, whenever the configuration in force is one with gateway keys; in passthrough mode there are none.
     #[must_use]
-    pub fn start(gateway: &Arc<Gateway>) -> Option<Self> {
-        let policy = gateway.policy.load();
-        if !matches!(policy.auth, Auth::Keys { .. }) {
-            return None;
-        }
+    pub fn start(gateway: &Arc<Gateway>) -> Self {
         let runner = Self { stop: CancellationToken::new(), cut: CancellationToken::new(), tracker: TaskTracker::new() };
         let worker = Worker {
             gateway: gateway.clone(),
@@ -69,10 +64,10 @@ impl Runner {
             jobs: Jobs::new(gateway.documents.clone()),
             cut: runner.cut.clone(),
         };
-        let looking = look(Arc::new(worker), policy.repeats.jobs_at_once, runner.tracker.clone());
+        let looking = look(Arc::new(worker), runner.tracker.clone());
         let stop = runner.stop.clone();
         runner.tracker.spawn(async move { stop.run_until_cancelled(looking).await });
-        Some(runner)
+        runner
     }
 
     /// Takes no more jobs, gives those that run so long to end, and leaves the rest in the store to be run again.
@@ -93,15 +88,13 @@ impl Drop for Runner {
     }
 }
 
-async fn look(worker: Arc<Worker>, at_once: usize, tracker: TaskTracker) {
-    let room = Arc::new(Semaphore::new(at_once));
+async fn look(worker: Arc<Worker>, tracker: TaskTracker) {
     let mut left_alone: HashMap<String, Instant> = HashMap::new();
     loop {
-        let Ok(place) = room.clone().acquire_owned().await else { return };
         left_alone.retain(|_, until| *until > Instant::now());
-        let Some(Found { id, job, .. }) = choose(&worker, &left_alone).await else {
-            drop(place);
-            // Either there is nothing to do or the store is away.
+        let found = if has_room(&worker.gateway) { choose(&worker, &left_alone).await } else { None };
+        let Some(Found { id, job, .. }) = found else {
+            // Either there is nothing to do, or no room for it, or the store is away.
             let _ = timeout(LOOK, worker.gateway.jobs.wake.notified()).await;
             continue;
         };
@@ -113,9 +106,14 @@ async fn look(worker: Arc<Worker>, at_once: usize, tracker: TaskTracker) {
         tracker.spawn(async move {
             let _listed = Listed(&worker.gateway, &id);
             run(&worker, &id, &cancel).await;
-            drop(place);
         });
     }
+}
+
+/// Whether there may be jobs, and one more at once.
+fn has_room(gateway: &Gateway) -> bool {
+    let policy = gateway.policy.load();
+    matches!(policy.auth, Auth::Keys { .. }) && gateway.jobs.running.lock().len() < policy.repeats.jobs_at_once
 }
 
 /// Of those that are due the one that waits longest, first of the customers of whom the fewest run here.
@@ -133,5 +131,6 @@ struct Listed<'a>(&'a Gateway, &'a str);
 impl Drop for Listed<'_> {
     fn drop(&mut self) {
         self.0.jobs.running.lock().remove(self.1);
+        self.0.jobs.wake.notify_one();
     }
 }

@@ -42,11 +42,19 @@ pub enum Collection {
     Pins,
     /// How near pools are to their ceilings.
     Levels,
+    /// Gateway keys made at run time.
+    Keys,
+    /// When each was last used.
+    KeyUses,
+    /// What operators were told of.
+    Alerts,
+    /// That they were told, so that nobody tells them again.
+    AlertMarks,
 }
 
 impl Collection {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 14] = [
         Self::Requests,
         Self::ProviderRequests,
         Self::Replies,
@@ -57,6 +65,10 @@ impl Collection {
         Self::Overrides,
         Self::Pins,
         Self::Levels,
+        Self::Keys,
+        Self::KeyUses,
+        Self::Alerts,
+        Self::AlertMarks,
     ];
 
     /// Its name in keys.
@@ -73,6 +85,10 @@ impl Collection {
             Self::Overrides => "override",
             Self::Pins => "pin",
             Self::Levels => "level",
+            Self::Keys => "key",
+            Self::KeyUses => "key_use",
+            Self::Alerts => "alert",
+            Self::AlertMarks => "alert_mark",
         }
     }
 
@@ -85,7 +101,10 @@ impl Collection {
     /// Whether its documents can be listed. Those of the others, of which there is one or more a request, can only be read by id.
     #[must_use]
     pub const fn is_listed(self) -> bool {
-        matches!(self, Self::Jobs | Self::Tickets | Self::Plans | Self::Overrides | Self::Pins)
+        matches!(
+            self,
+            Self::Jobs | Self::Tickets | Self::Plans | Self::Overrides | Self::Pins | Self::Keys | Self::KeyUses | Self::Alerts
+        )
     }
 }
 

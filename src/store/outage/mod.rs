@@ -239,6 +239,14 @@ impl Ledger for Guarded {
         .boxed()
     }
 
+    fn told(&self) -> BoxFuture<'_, Result<Option<u64>, StoreError>> {
+        async move {
+            self.guard.ask()?;
+            self.guard.heard(self.guard.remote.told().await)
+        }
+        .boxed()
+    }
+
     fn settle<'a>(&'a self, batch: &'a [Settlement], now: Option<Timestamp>) -> BoxFuture<'a, Result<(), StoreError>> {
         self.guard.settle(batch, now).boxed()
     }

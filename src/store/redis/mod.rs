@@ -261,6 +261,17 @@ impl Ledger for RedisLedger {
         .boxed()
     }
 
+    fn told(&self) -> BoxFuture<'_, Result<Option<u64>, StoreError>> {
+        async move {
+            let nobody = ScopeKey { scope: Scope::Customer, owner: "".into() };
+            let [_, (slot, plans)] = self.known_keys(&nobody);
+            let mut command = redis::cmd("GET");
+            command.arg(plans);
+            reply::number(&self.servers.one(slot, command).await?).map(Some)
+        }
+        .boxed()
+    }
+
     fn replace<'a>(
         &'a self,
         old: &'a Settlement,

@@ -50,7 +50,7 @@ async fn spent(gateway: &Gateway, customer: &str) -> Result<u64, String> {
     let refusal: Value = serde_json::from_str(&text).unwrap_or_default();
     let dollars = |name: &str| refusal.pointer(&format!("/error/limit/{name}")).and_then(Value::as_f64);
     match (status, dollars("used"), dollars("held")) {
-        (402, Some(used), Some(held)) if held == 0.0 => Ok((used * 1e9).round() as u64),
+        (402, Some(used), Some(0.0)) => Ok((used * 1e9).round() as u64),
         _ => Err(format!("customer {customer} ought to be told what it spent, and to hold nothing: {status} {text}")),
     }
 }

@@ -6,7 +6,7 @@ use crate::host::gateway::{KEY, cost};
 use crate::host::http;
 use crate::host::side::{Sent, Setup, Side};
 use crate::load::{Prompt, Prompts};
-use crate::strict::Strict;
+use crate::strict::{self, Strict};
 use crate::table::Line;
 use crate::trace::{self, Asked};
 use serde_json::Value;
@@ -18,9 +18,10 @@ use tokio::time::{Instant, sleep_until};
 
 /// The trace is played so many times faster, and asks so many times what the account holds.
 const FASTER: u32 = 2;
-const DEMAND: f64 = 1.5;
-/// The full bucket with which an account begins is asked away at first; then it is measured.
+const DEMAND: f64 = 1.6;
+/// The full bucket with which an account begins is asked away at first, by so many times what it holds; then it is measured.
 const DRAIN: Duration = Duration::from_secs(5);
+const DRAINED: f64 = 1.5;
 const BEFORE: Duration = Duration::from_secs(10);
 const MEASURED: Duration = Duration::from_secs(60);
 const CUSTOMERS: usize = 40;
@@ -86,13 +87,13 @@ fn demand(file: Option<&Path>) -> Result<(Vec<Asked>, u64), String> {
     asked.iter_mut().for_each(|one| one.at /= FASTER);
     let all: u64 = asked.iter().map(|one| one.input.max(cap(one))).sum();
     let tpm = (all as f64 / (BEFORE + MEASURED).as_secs_f64() * 60.0 / DEMAND) as u64;
-    // As much again at the beginning as the full bucket holds.
+    // More at the beginning, for the full bucket.
     let mut early = 0;
     let first: Vec<Asked> = asked
         .iter()
         .take_while(|one| {
             early += one.input.max(cap(one));
-            early < tpm
+            (early as f64) < tpm as f64 * DRAINED
         })
         .copied()
         .collect();
@@ -114,14 +115,17 @@ const fn cap(asked: &Asked) -> u64 {
 async fn ask_all(asked: &[Asked], gateway: SocketAddr, start: Instant) -> Result<Vec<u16>, String> {
     let mut questions = JoinSet::new();
     let mut prompts = Prompts::new(Prompt::New(0), 0, 1);
+    let mut sample = String::new();
+    prompts.append(40_000, &mut sample);
+    let bytes = sample.len() as f64 / strict::tokens(&sample) as f64;
     for (number, one) in asked.iter().enumerate() {
         let mut text = String::new();
-        // A token of such text has about four bytes and a half.
-        prompts.append(usize::try_from(one.input * 9 / 2).unwrap_or_default(), &mut text);
+        prompts.append((one.input as f64 * bytes) as usize, &mut text);
         let body = format!(
-            r#"{{"model":"{MODEL}","max_tokens":{},"messages":[{{"role":"user","content":"[{} tokens] {text}"}}]}}"#,
+            r#"{{"model":"{MODEL}","max_tokens":{},"messages":[{{"role":"user","content":"[{} tokens] {}"}}]}}"#,
             cap(one),
-            one.output
+            one.output,
+            text.trim_end_matches([' ', ','])
         );
         let headers = [format!("authorization: Bearer {KEY}"), format!("x-customer-id: t{}", number % CUSTOMERS)];
         sleep_until(start + one.at).await;
@@ -154,12 +158,11 @@ impl Judged {
             let end = line["timestamp"].as_str().and_then(trace::seconds).ok_or("a line of the access log has no time")?;
             let admitted = number("status") == 200;
             let (estimated, actual) = (number("estimated_input_tokens"), number("input_tokens"));
-            decisions.push((
-                end.saturating_sub(Duration::from_micros(number("duration_us"))),
-                admitted,
-                estimated.max(number("output_cap")),
-            ));
-            if admitted && actual > 0 {
+            let arrived = end.saturating_sub(Duration::from_micros(number("duration_us")));
+            // What the provider found the input to be is what the ceiling is settled to, where that is more.
+            decisions.push((arrived, admitted, estimated.max(actual).max(number("output_cap"))));
+            // A prompt to which we added the wish for a short answer is not the one that was estimated.
+            if admitted && actual > 0 && line["degraded"].is_null() {
                 let off = estimated.abs_diff(actual) as f64 * 100.0 / actual as f64;
                 judged.off += off;
                 judged.most_off = judged.most_off.max(off);

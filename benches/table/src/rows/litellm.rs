@@ -14,7 +14,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// How long it may take to come up.
-const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE: Duration = Duration::from_secs(300);
 /// Requests a minute of the customer with whom it is seen that the limits are on.
 const FEW: u16 = 3;
 
@@ -93,11 +93,14 @@ impl LiteLlm {
         let write = |name: &str, text: &str| std::fs::write(directory.join(name), text).map_err(|error| error.to_string());
         write("config.yaml", &config)?;
         write("limits.py", &LIMITS.replace("FEW if", &format!("{FEW} if")))?;
-        let mut command = Command::new(python.with_file_name("litellm"));
+        let beside = std::path::absolute(python).map_err(|error| error.to_string())?.with_file_name("litellm");
+        let mut command = Command::new(beside);
         // As many workers as there are cores; its access log goes where all of its output goes, into a file.
         let workers = std::thread::available_parallelism().map_or(2, usize::from).to_string();
         command.args(["--config", "config.yaml", "--host", "127.0.0.1", "--port", &address.port().to_string()]);
         command.args(["--num_workers", &workers]).current_dir(directory);
+        // It does not start without one; who asks is told by `limits` all the same.
+        command.env("LITELLM_MASTER_KEY", "sk-bench-0123456789abcdef0123456789abcdef");
         command.env("LITELLM_TELEMETRY", "False").env("LITELLM_LOCAL_MODEL_COST_MAP", "True").env("PYTHONPATH", directory);
         let mut process = Process::start(command, "litellm", directory)?;
         let until = Instant::now() + PATIENCE;
