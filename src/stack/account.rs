@@ -143,12 +143,13 @@ impl Account {
         metered.tell(self.charged.cost.saturating_add(price.cost(&usage, tier)));
     }
 
-    /// An attempt is made. Should the client leave before there is an answer, the prompt is charged.
-    pub fn attempt(&mut self) {
+    /// An attempt is made; the how manieth. Should the client leave before there is an answer, the prompt is charged.
+    pub fn attempt(&mut self) -> u32 {
         self.attempts += 1;
         self.attempting = true;
         self.charged.add(&std::mem::take(&mut self.charged_last));
         self.record.note(|facts| facts.attempts += 1);
+        self.attempts
     }
 
     /// The attempt has the provider's leave; kept so that an answer that breaks later is reported, too.

@@ -68,6 +68,12 @@ impl Breakers {
 }
 
 impl Leave {
+    /// Whether this one call decides if the upstream is well again.
+    #[must_use]
+    pub fn is_probe(&self) -> bool {
+        self.pass.is_some_and(|pass| pass.is_probe)
+    }
+
     /// Says what became of the call; only the first report counts.
     pub fn report(&mut self, report: Report) {
         let Some(pass) = self.pass.take() else { return };
@@ -93,7 +99,7 @@ impl Leave {
 impl Drop for Leave {
     fn drop(&mut self) {
         // Of a call that decides nothing, silence says nothing.
-        if self.pass.is_some_and(|pass| pass.is_probe) {
+        if self.is_probe() {
             self.report(Report::Unknown);
         }
     }

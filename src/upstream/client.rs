@@ -31,6 +31,8 @@ pub struct Outgoing<'a> {
     pub model: &'a str,
     /// The body; `None` for routes without one.
     pub body: Option<Bytes>,
+    /// Whether it goes over a new connection: one that lay in the pool may have died there, and the next one as well.
+    pub fresh: bool,
 }
 
 /// The reply of a provider, its body unread.
@@ -76,7 +78,8 @@ impl NoReply {
 /// Calls providers.
 #[derive(Debug)]
 pub struct Client {
-    /// By connect timeout and pool idle timeout: the two settings that belong to a client rather than to a request.
+    /// By connect timeout and pool idle timeout: the two settings that belong to a client rather than to a request. An idle timeout of
+    /// zero is that of the client whose every connection is new.
     clients: RwLock<HashMap<(Duration, Duration), Http>>,
     /// Upstreams that refused `stream_options`, learned from their 400s.
     refuses_usage: RwLock<HashSet<Arc<str>>>,
@@ -103,9 +106,11 @@ impl Client {
             if let Some(key) = &upstream.api_key {
                 HeaderValue::from_str(key.expose()).map_err(|_| ClientError::Key(upstream.name.clone()))?;
             }
-            if let std::collections::hash_map::Entry::Vacant(entry) = clients.entry(settings(upstream)) {
-                let known = self.clients.read().get(entry.key()).cloned();
-                entry.insert(known.map_or_else(|| build(upstream), Ok)?);
+            for fresh in [false, true] {
+                if let std::collections::hash_map::Entry::Vacant(entry) = clients.entry(settings(upstream, fresh)) {
+                    let (key, known) = (*entry.key(), self.clients.read().get(entry.key()).cloned());
+                    entry.insert(known.map_or_else(|| build(key), Ok)?);
+                }
             }
         }
         *self.clients.write() = clients;
@@ -114,12 +119,12 @@ impl Client {
         Ok(())
     }
 
-    /// The client for an upstream. A request that began under another configuration may have settings that are no longer there.
-    fn client(&self, upstream: &Upstream) -> Result<Http, NoReply> {
-        if let Some(client) = self.clients.read().get(&settings(upstream)) {
+    /// The client of these settings. A request that began under another configuration may have some that are no longer there.
+    fn client(&self, settings: (Duration, Duration)) -> Result<Http, NoReply> {
+        if let Some(client) = self.clients.read().get(&settings) {
             return Ok(client.clone());
         }
-        build(upstream).map_err(|_| NoReply::Connect)
+        build(settings).map_err(|_| NoReply::Connect)
     }
 
     /// Whether `stream_options.include_usage` may be added to a request.
@@ -139,7 +144,7 @@ impl Client {
     /// [`NoReply`], saying how far it got.
     pub async fn send(&self, outgoing: Outgoing<'_>) -> Result<ProviderReply, NoReply> {
         let upstream = outgoing.upstream;
-        let client = self.client(upstream)?;
+        let client = self.client(settings(upstream, outgoing.fresh))?;
         let mut request = Request::new(Full::default());
         *request.method_mut() = outgoing.head.method.clone();
         *request.uri_mut() = uri(upstream, &outgoing.head.uri).ok_or(NoReply::Connect)?;
@@ -213,12 +218,12 @@ fn causes(error: &dyn std::error::Error) -> String {
     text
 }
 
-const fn settings(upstream: &Upstream) -> (Duration, Duration) {
-    (upstream.connect_timeout, upstream.pool_idle_timeout)
+const fn settings(upstream: &Upstream, fresh: bool) -> (Duration, Duration) {
+    (upstream.connect_timeout, if fresh { Duration::ZERO } else { upstream.pool_idle_timeout })
 }
 
-fn build(upstream: &Upstream) -> Result<Http, rustls::Error> {
-    Http::new(upstream.connect_timeout, upstream.pool_idle_timeout)
+fn build((connect, idle): (Duration, Duration)) -> Result<Http, rustls::Error> {
+    Http::new(connect, idle)
 }
 
 /// The upstream's base URL in place of `/v1`, then the rest of the path and the query as they came.

@@ -39,11 +39,14 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 pub struct Http(legacy::Client<Timely, Full<Bytes>>);
 
 impl Http {
-    /// A client that gives up connecting (name, TCP and TLS together) after `connect` and forgets connections idle for `idle`.
+    /// A client that gives up connecting (name, TCP and TLS together) after `connect` and forgets connections idle for `idle`; with an
+    /// `idle` of zero it keeps none.
     ///
     /// # Errors
     /// When the system's certificates cannot be used.
     pub fn new(connect: Duration, idle: Duration) -> Result<Self, rustls::Error> {
+        // Where two TLS providers are compiled in, whoever names none needs a default; a second naming keeps the first.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let tls = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
         let tls = tls.with_platform_verifier()?.with_no_client_auth();
@@ -57,7 +60,7 @@ impl Http {
             .pool_timer(TokioTimer::new())
             .timer(TokioTimer::new())
             .pool_idle_timeout(idle)
-            .pool_max_idle_per_host(IDLE)
+            .pool_max_idle_per_host(if idle.is_zero() { 0 } else { IDLE })
             .build(Timely { connector, most: connect });
         Ok(Self(client))
     }

@@ -218,7 +218,7 @@ async fn a_debt_beyond_exact_numbers_stays_a_debt() {
     let store = on(&server).await;
     let ask = |capacity, refill, amount| {
         let bucket = Bucket::new(capacity, refill, MINUTE).expect("exact");
-        Claim { rule: Rule::Bucket { bucket, max_wait: 0, forgive: false }, limit: LimitName::Tpm, ..rpm(amount) }
+        Claim { rule: Rule::Bucket { bucket, max_wait: 0, forgive: false, mirrors: false }, limit: LimitName::Tpm, ..rpm(amount) }
     };
     let asked = store.ask(0, vec![ask(1_000_000_000_000, 1_000_000_000_000, 1)]).await;
     store.settle(0, &asked, &[u64::MAX]).await;
