@@ -12,7 +12,10 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 /// Records in one call.
-const BATCH: usize = 128;
+const BATCH: usize = 512;
+/// How long records gather before they are written: waking up for each of them would cost more than writing it. Nobody looks a request
+/// up that fast.
+const GATHER: Duration = Duration::from_millis(10);
 /// Between the first failure and the next attempt; doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
@@ -47,8 +50,12 @@ pub async fn run(documents: Arc<dyn Documents>, mut queue: mpsc::Receiver<Told>,
         if !writes.is_empty() && !write(&*documents, &writes, &queue).await {
             metrics.records_dropped.inc_by(records);
         }
+        let pressed = !flushes.is_empty();
         for ack in flushes {
             notes.flush(ack).await;
+        }
+        if !pressed && !queue.is_closed() {
+            tokio::time::sleep(GATHER).await;
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::domain::Timestamp;
 use crate::limit::Refusal;
 use crate::reply::Standing;
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::sync::Arc;
 
 /// Longest trust in an entry, microseconds.

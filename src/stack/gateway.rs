@@ -234,8 +234,8 @@ impl Gateway {
     /// The record of a request that arrives now, kept as the policy says.
     #[must_use]
     pub fn record(&self, api: Api) -> Record {
-        let record = Record::new(RequestId::new(fastrand::u128(..)), api, self.metrics.clone());
         let now = self.clock.now();
+        let record = Record::new(RequestId::at(now, fastrand::u128(..)), api, self.metrics.clone());
         record.traced(self.otlp.as_ref(), now).watched(self.history.clone(), now).kept(
             self.records.clone(),
             now,
@@ -261,7 +261,7 @@ impl Gateway {
     /// A new reservation id.
     #[must_use]
     pub fn reservation_id(&self) -> ReservationId {
-        ReservationId::new(fastrand::u128(..))
+        ReservationId::at(self.clock.now(), fastrand::u128(..))
     }
 
     /// The periods around `now` in the policy's zone.

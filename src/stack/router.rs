@@ -100,7 +100,8 @@ impl Routes {
     fn refuse(&self, request: &Request, rejection: Rejection) -> Response {
         let anthropic = request.uri().path().starts_with("/v1/messages") || request.headers().contains_key("anthropic-version");
         let api = Api::Unknown(if anthropic { Dialect::Anthropic } else { Dialect::OpenAi });
-        let record = Arc::new(Record::new(RequestId::new(fastrand::u128(..)), api, self.gateway.metrics.clone()));
+        let record =
+            Arc::new(Record::new(RequestId::at(self.gateway.clock.now(), fastrand::u128(..)), api, self.gateway.metrics.clone()));
         let reply = observe::answer(&record, &Box::<Rejected>::from(rejection));
         observe::observed(reply, record)
     }

@@ -5,7 +5,8 @@
 
 use crate::domain::Priority;
 use parking_lot::Mutex;
-use std::collections::{HashMap, VecDeque};
+use foldhash::{HashMap, HashMapExt};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 

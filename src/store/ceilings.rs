@@ -12,7 +12,7 @@
 use crate::domain::{Clock, Timestamp};
 use crate::limit::{Gauge, LimitName, Line, Measure, Rule};
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::sync::Arc;
 
 /// Whole, in millionths.

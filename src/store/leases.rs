@@ -11,7 +11,7 @@ use super::{Ledger, Renewal, StoreError};
 use crate::domain::{NanoUsd, RequestId, ReservationId};
 use crate::limit::ScopeKey;
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

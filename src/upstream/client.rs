@@ -1,11 +1,13 @@
-//! One HTTP client for all providers: no redirects, no environment proxies, no hidden retries of requests that were sent.
+//! Calls to providers: where to, with which headers and which key, and what it means when no reply comes.
 
 use super::headers;
+use super::http::Http;
 use crate::config::Policy;
 use crate::config::policy::Upstream;
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE};
-use http::{HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue, Request};
+use http_body_util::Full;
 use parking_lot::RwLock;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -45,9 +47,12 @@ pub type ProviderReply = http::Response<reqwest::Body>;
 /// Why the client cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The HTTP library refused its settings.
+    /// The system's certificates cannot be used.
     #[error("the HTTP client cannot be built: {0}")]
-    Build(#[from] reqwest::Error),
+    Build(#[from] rustls::Error),
+    /// The client for webhooks refused its settings.
+    #[error("the HTTP client for webhooks cannot be built: {0}")]
+    Webhook(#[from] reqwest::Error),
     /// A provider key is not a header value.
     #[error("the key of upstream {0} holds characters that a header cannot carry")]
     Key(Arc<str>),
@@ -81,7 +86,7 @@ impl NoReply {
 pub struct Client {
     /// By connect timeout and pool idle timeout: the two settings that belong to a client rather than to a request. An idle timeout of
     /// zero is that of the client whose every connection is new.
-    clients: RwLock<HashMap<(Duration, Duration), reqwest::Client>>,
+    clients: RwLock<HashMap<(Duration, Duration), Http>>,
     /// Upstreams that refused `stream_options`, learned from their 400s.
     refuses_usage: RwLock<HashSet<Arc<str>>>,
 }
@@ -121,7 +126,7 @@ impl Client {
     }
 
     /// The client of these settings. A request that began under another configuration may have some that are no longer there.
-    fn client(&self, settings: (Duration, Duration)) -> Result<reqwest::Client, NoReply> {
+    fn client(&self, settings: (Duration, Duration)) -> Result<Http, NoReply> {
         if let Some(client) = self.clients.read().get(&settings) {
             return Ok(client.clone());
         }
@@ -146,21 +151,18 @@ impl Client {
     pub async fn send(&self, outgoing: Outgoing<'_>) -> Result<ProviderReply, NoReply> {
         let upstream = outgoing.upstream;
         let client = self.client(settings(upstream, outgoing.fresh))?;
-        let url = url(upstream, &outgoing.head.uri).ok_or(NoReply::Connect)?;
-        let mut request = reqwest::Request::new(outgoing.head.method.clone(), url);
+        let mut request = Request::new(Full::default());
+        *request.method_mut() = outgoing.head.method.clone();
+        *request.uri_mut() = uri(upstream, &outgoing.head.uri).ok_or(NoReply::Connect)?;
         *request.headers_mut() = Self::headers(&outgoing);
-        *request.body_mut() = outgoing.body.map(Into::into);
-        match tokio::time::timeout(upstream.first_byte_timeout, client.execute(request)).await {
+        *request.body_mut() = outgoing.body.map(Full::new).unwrap_or_default();
+        match tokio::time::timeout(upstream.first_byte_timeout, client.send(request)).await {
             // 101: nobody asked for another protocol, so what follows is no answer to anything.
             Ok(Ok(reply)) if reply.status().is_informational() => Err(NoReply::Broken),
-            Ok(Ok(reply)) => Ok(reply.into()),
+            Ok(Ok(reply)) => Ok(reply),
             Ok(Err(error)) => {
-                let no_reply = match () {
-                    () if error.is_connect() => NoReply::Connect,
-                    () if error.is_timeout() => NoReply::Timeout,
-                    () => NoReply::Broken,
-                };
-                warn(upstream, no_reply, &causes(&error.without_url()));
+                let no_reply = if error.is_connect() { NoReply::Connect } else { NoReply::Broken };
+                warn(upstream, no_reply, &causes(&error));
                 Err(no_reply)
             }
             Err(_) => {
@@ -232,23 +234,12 @@ const fn settings(upstream: &Upstream, fresh: bool) -> (Duration, Duration) {
     (upstream.connect_timeout, if fresh { Duration::ZERO } else { upstream.pool_idle_timeout })
 }
 
-fn build((connect_timeout, idle_timeout): (Duration, Duration)) -> Result<reqwest::Client, reqwest::Error> {
-    // Where two TLS providers are compiled in, one has to be named; a second naming keeps the first.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    reqwest::Client::builder()
-        .redirect(reqwest::redirect::Policy::none())
-        .referer(false)
-        .no_proxy()
-        .retry(reqwest::retry::never())
-        .connect_timeout(connect_timeout)
-        .pool_idle_timeout(idle_timeout)
-        .pool_max_idle_per_host(if idle_timeout.is_zero() { 0 } else { 1_024 })
-        .tcp_nodelay(true)
-        .build()
+fn build((connect, idle): (Duration, Duration)) -> Result<Http, rustls::Error> {
+    Http::new(connect, idle)
 }
 
 /// The upstream's base URL in place of `/v1`, then the rest of the path and the query as they came.
-fn url(upstream: &Upstream, uri: &http::Uri) -> Option<reqwest::Url> {
+fn uri(upstream: &Upstream, uri: &http::Uri) -> Option<http::Uri> {
     let path = uri.path().strip_prefix("/v1")?;
     let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
     format!("{}{path}{query}", upstream.base_url).parse().ok()

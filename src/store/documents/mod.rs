@@ -177,6 +177,13 @@ impl Write {
         self.keep.map(|keep| now.plus(u64::try_from(keep.as_micros()).unwrap_or(u64::MAX)))
     }
 
+    /// Whether it can be written without a look at what is there: it expects nothing of it, and no listing leads to it. Records of
+    /// requests are so written, one or two a request. Should there be an older document, its end finds a younger one and leaves it.
+    #[must_use]
+    pub const fn is_blind(&self) -> bool {
+        matches!(self.expected, Expected::Anything) && self.value.is_some() && !self.collection.is_listed()
+    }
+
     /// Whether it may be written, having found this.
     #[must_use]
     pub fn expects(&self, found: Option<&Document>) -> bool {

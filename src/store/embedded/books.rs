@@ -14,7 +14,8 @@ use crate::limit::{Admission, Claim, Decision, LimitName, Line, Rule, Scope, Sco
 use crate::store::{Balance, Look, Seen};
 use parking_lot::{Mutex, MutexGuard};
 use std::borrow::Cow;
-use std::hash::{BuildHasher, RandomState};
+use foldhash::quality::RandomState;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 /// So many that a sweep of one is short even with a million customers.
@@ -67,7 +68,7 @@ impl Books {
     /// Empty books.
     pub fn new(clock: Arc<dyn Clock>, journaled: bool) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self { clock, hasher: RandomState::new(), shards, shared: Mutex::default(), known: Mutex::default(), journaled }
+        Self { clock, hasher: RandomState::default(), shards, shared: Mutex::default(), known: Mutex::default(), journaled }
     }
 
     /// Decides an admission. `tell` is called inside the lock when the journal must learn of it; without it no budget may be claimed

@@ -3,7 +3,8 @@
 use crate::domain::{NanoUsd, ReservationId, Timestamp};
 use crate::limit::{Line, Measure, Scope, ScopeKey};
 use crate::store::Holding;
-use std::collections::{HashMap, HashSet, VecDeque};
+use foldhash::{HashMap, HashSet};
+use std::collections::VecDeque;
 
 /// How long an ended reservation is remembered, microseconds.
 pub const REMEMBERED: u64 = 3_600_000_000;

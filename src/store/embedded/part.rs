@@ -8,7 +8,7 @@ use crate::domain::{Period, Timestamp};
 use crate::limit::budget::PeriodState;
 use crate::limit::decide::State;
 use crate::limit::{BucketState, BudgetState, LimitName, Rule, Scope, ScopeKey, WindowState};
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 /// A state is kept at least this long after its last use, seconds.
 const IDLE: u64 = 3_600;
