@@ -11,3 +11,5 @@ mod browser;
 mod desk;
 #[path = "console/entry.rs"]
 mod entry;
+#[path = "console/levels.rs"]
+mod levels;

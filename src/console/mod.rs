@@ -6,9 +6,11 @@
 //! login     in and out
 //! page      head, navigation, headers, the page that says why not
 //! parts     tables, fields, instants, gauges
+//! chart     lines over time
 //! assets    stylesheet, script, icon
-//! counts    what this gateway has counted
 //! overview  /console: how everything stands
+//! today     what was used today, by all gateways
+//! levels    /console/levels: what is given up, what was and why; pinning
 //! desk      /console/desk: the tickets of those who wait for a person
 //! ```
 //!
@@ -17,14 +19,16 @@
 //! again with what was typed. What customers, applications or providers wrote is put in as text, always.
 
 mod assets;
-mod counts;
+mod chart;
 mod desk;
 mod gate;
+mod levels;
 mod login;
 mod overview;
 mod page;
 mod parts;
 mod session;
+mod today;
 
 pub use session::{COOKIE_NAME, LIFETIME};
 
@@ -53,6 +57,7 @@ pub fn router(gateway: &Arc<Gateway>, settings: &Admin) -> Router {
         .merge(assets::routes())
         .merge(login::routes(gate.clone()))
         .merge(overview::routes())
+        .merge(levels::routes())
         .merge(desk::routes())
         .route("/console/{*rest}", get(|| async { Trouble::Fault(Fault::RouteNotFound) }))
         .method_not_allowed_fallback(|| async { Trouble::Fault(Fault::MethodNotAllowed) })

@@ -23,13 +23,18 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; i
 pub(super) enum Section {
     /// How everything stands.
     Overview,
+    /// What is given up, and was.
+    Levels,
     /// The triage desk.
     Desk,
 }
 
 /// The navigation. A new part of the console adds its line here.
-const SECTIONS: [(Section, &str, &str); 2] =
-    [(Section::Overview, "/console", "Overview"), (Section::Desk, "/console/desk", "Desk")];
+const SECTIONS: [(Section, &str, &str); 3] = [
+    (Section::Overview, "/console", "Overview"),
+    (Section::Levels, "/console/levels", "Levels"),
+    (Section::Desk, "/console/desk", "Desk"),
+];
 
 /// What a page is called, where it stands, and whether it renews itself.
 pub(super) struct Page<'a> {
