@@ -11,7 +11,7 @@ mod browser;
 mod desk;
 #[path = "console/entry.rs"]
 mod entry;
-#[path = "console/levels.rs"]
-mod levels;
 #[path = "console/lab.rs"]
 mod lab;
+#[path = "console/levels.rs"]
+mod levels;

@@ -1,7 +1,7 @@
 //! OpenTelemetry: what a collector is told of requests, by the names of the GenAI conventions; and what it is never told.
 
 #[path = "support/bed.rs"]
-#[expect(dead_code, reason = "the bed serves several tests; none uses all of it")]
+#[allow(dead_code, reason = "the bed serves several tests; none uses all of it")]
 mod bed;
 
 #[path = "otel/collector.rs"]

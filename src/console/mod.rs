@@ -24,15 +24,15 @@ mod assets;
 mod chart;
 mod desk;
 mod gate;
-mod levels;
 mod lab;
+mod levels;
 mod login;
 mod overview;
 mod page;
 mod parts;
 mod session;
-mod today;
 mod settings;
+mod today;
 
 pub use session::{COOKIE_NAME, LIFETIME};
 

@@ -5,9 +5,9 @@
 
 use super::counts::{Cause, Count, ModelCount, Peaks};
 use crate::domain::CustomerId;
-use parking_lot::Mutex;
 use foldhash::quality::RandomState;
 use foldhash::{HashMap, HashSet};
+use parking_lot::Mutex;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

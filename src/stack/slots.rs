@@ -4,8 +4,8 @@
 //! when it is dropped, which the concurrency layer does at the end of the reply body, not at its headers.
 
 use crate::domain::Priority;
-use parking_lot::Mutex;
 use foldhash::{HashMap, HashMapExt};
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::sync::oneshot;

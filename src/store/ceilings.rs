@@ -11,8 +11,8 @@
 
 use crate::domain::{Clock, Timestamp};
 use crate::limit::{Gauge, LimitName, Line, Measure, Rule};
-use parking_lot::Mutex;
 use foldhash::HashMap;
+use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// Whole, in millionths.

@@ -10,8 +10,8 @@
 use super::{Ledger, Renewal, StoreError};
 use crate::domain::{NanoUsd, RequestId, ReservationId};
 use crate::limit::ScopeKey;
-use parking_lot::Mutex;
 use foldhash::HashMap;
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

@@ -256,9 +256,10 @@ async fn the_history_of_a_pool_is_bounded_and_outlives_those_who_wrote_it() {
     let fleet = Fleet::new();
     let levels = fleet.gateway().1;
     for at in 0..=history::KEPT as u64 {
-        levels
-            .history
-            .note("mini", Change::new(Timestamp::from_secs(at), u8::from(at % 2 == 1), u8::from(at % 2 == 0), Why::Gauge));
+        levels.history.note(
+            "mini",
+            history::Change::new(Timestamp::from_secs(at), u8::from(at % 2 == 1), u8::from(at % 2 == 0), Why::Gauge),
+        );
         levels.history.flush().await;
     }
     drop(levels);
@@ -275,7 +276,7 @@ async fn an_account_of_its_own_has_a_ladder_of_its_own_in_the_pools_history() {
     let ladder = ladder(&fleet.policy);
     for (owner, used) in [("mini/ab", 750_000), ("mini/cd", 900_000)] {
         let own = Said { at: fleet.clock.now().micros(), used: BTreeMap::from([("tpm".to_owned(), used)]) };
-        levels.step(owner, &own, Standing::default(), &ladder).await;
+        levels.step(&owner.into(), &own, Standing::default(), &ladder).await;
     }
     levels.history.flush().await;
     let told = levels.history("mini").await.expect("memory");

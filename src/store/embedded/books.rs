@@ -12,9 +12,9 @@ use crate::limit::budget::PeriodState;
 use crate::limit::decide::{self, Hold, State, States};
 use crate::limit::{Admission, Claim, Decision, LimitName, Line, Rule, Scope, ScopeKey, Settlement};
 use crate::store::{Balance, Look, Seen};
+use foldhash::quality::RandomState;
 use parking_lot::{Mutex, MutexGuard};
 use std::borrow::Cow;
-use foldhash::quality::RandomState;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
