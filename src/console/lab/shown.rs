@@ -24,7 +24,7 @@ pub(super) fn cells(cells: &Cells) -> Markup {
                         @match row.as_slice() {
                             [heading] => tr { th.heading scope="rowgroup" colspan=(columns) { (heading) } },
                             [name, cells @ ..] => tr {
-                                th scope="row" { (name.trim()) }
+                                @if name.trim().is_empty() { td {} } @else { th scope="row" { (name.trim()) } }
                                 @for at in 0..columns - 1 { td { (cells.get(at).map_or("", String::as_str)) } }
                             },
                             [] => tr {},
