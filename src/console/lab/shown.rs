@@ -111,5 +111,5 @@ pub(super) fn buckets(id: &str, run: &RunReport) -> Markup {
 
 /// Whose bucket it is.
 fn whose(left: &Left) -> String {
-    if left.scope.scope == Scope::Pool { format!("account {}", left.scope.owner) } else { "customer".to_owned() }
+    if left.scope.scope == Scope::Pool { format!("pool {}", left.scope.owner) } else { "customer".to_owned() }
 }
