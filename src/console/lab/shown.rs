@@ -36,11 +36,11 @@ pub(super) fn cells(cells: &Cells) -> Markup {
     }
 }
 
-/// A drawing with its name and what is to be seen on it.
-pub(super) fn drawing(id: &str, title: &str, about: &str, svg: Result<String, ChartError>) -> Markup {
+/// A drawing with its name and what is to be seen on it; of so many columns side by side.
+pub(super) fn drawing(id: &str, title: &str, about: &str, columns: usize, svg: Result<String, ChartError>) -> Markup {
     match svg {
         Ok(svg) => html! {
-            figure.chart.drawing role="region" aria-label={ "Drawing: " (title) } tabindex="0" { (PreEscaped(named(&svg, id, title, about))) }
+            figure.chart.drawing.{ "columns-" (columns.clamp(1, 3)) } role="region" aria-label={ "Drawing: " (title) } tabindex="0" { (PreEscaped(named(&svg, id, title, about))) }
         },
         Err(error) => {
             tracing::warn!(id, %error, "a chart cannot be drawn");
@@ -105,7 +105,7 @@ pub(super) fn buckets(id: &str, run: &RunReport) -> Markup {
     ];
     html! {
         (parts::table(&Table { caption: &title, heads: &heads, rows: run.left.iter().map(row).collect(), empty: "Nothing is limited." }))
-        (drawing(id, &title, &about, chart::buckets(run)))
+        (drawing(id, &title, &about, 1, chart::buckets(run)))
     }
 }
 
