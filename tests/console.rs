@@ -13,3 +13,5 @@ mod desk;
 mod entry;
 #[path = "console/lab.rs"]
 mod lab;
+#[path = "console/levels.rs"]
+mod levels;

@@ -3,10 +3,10 @@
 #
 #   tests/run.sh            everything
 #   tests/run.sh rust       the Rust tests only
-#   tests/run.sh sdk        the SDK tests only
+#   tests/run.sh sdk        the SDK tests only, and those of the console in a browser
 #
-# Installs what is missing: redis-server, curl, python3-venv and Node through apt-get (as root or with a sudo that asks nothing), the
-# SDKs into tests/.venv, tests/.venv-older and tests/sdk/node_modules. Ends non-zero when anything failed, and kills only what it
+# Installs what is missing: redis-server, curl, python3-venv, Node and Chromium through apt-get (as root or with a sudo that asks nothing),
+# the SDKs into tests/.venv, tests/.venv-older and tests/sdk/node_modules, what drives the browser into tests/console/node_modules. Ends non-zero when anything failed, and kills only what it
 # started.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -107,14 +107,15 @@ need_python_sdks() {
     python_sdks tests/.venv-older tests/sdk/requirements-older.txt
 }
 
-need_node_sdks() {
+# What the lock file of a directory names.
+node_packages() {
+    local directory=$1 stamp=$1/node_modules/lock.installed
     need node nodejs
     need npm npm
-    local stamp=tests/sdk/node_modules/lock.installed
-    cmp -s tests/sdk/package-lock.json "$stamp" && return
-    say "installing the Node SDKs"
-    (cd tests/sdk && npm ci --silent --no-audit --no-fund)
-    cp tests/sdk/package-lock.json "$stamp"
+    cmp -s "$directory/package-lock.json" "$stamp" && return
+    say "installing the packages of $directory"
+    (cd "$directory" && npm ci --silent --no-audit --no-fund)
+    cp "$directory/package-lock.json" "$stamp"
 }
 
 # --- Rust ---
@@ -162,6 +163,10 @@ start_gateways() {
 }
 
 python_tests() { (cd tests/sdk && "../$1/bin/pytest" -q -p no:cacheprovider); }
+# One file after the other: each starts a gateway and a browser of its own.
+console_tests() {
+    (cd tests/console && TOLLGATE_BIN=$program CHROMIUM=$(command -v chromium) node --test --test-concurrency=1 --test-reporter=spec)
+}
 node_tests() { (cd tests/sdk && node --test --test-reporter=spec); }
 gateways_live() {
     local pid
@@ -178,9 +183,13 @@ fi
 
 if [[ $what != rust ]]; then
     need_python_sdks
-    need_node_sdks
+    node_packages tests/sdk
+    node_packages tests/console
+    need chromium chromium fonts-dejavu-core
     # The Rust tests have built it already; building it by itself would compile some dependencies anew, with fewer features.
     [[ $what == all ]] || step "build of the gateway" cargo build --locked --bin tollgate
+    program=$(realpath "$target/debug/tollgate")
+    step "Console in Chromium" console_tests
     say "starting the gateways"
     if start_gateways; then
         echo "$TOLLGATE_URL (demo), $TOLLGATE_KEYS_URL (keys)"

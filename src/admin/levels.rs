@@ -3,6 +3,7 @@
 use super::{Fault, Shared, input, json, name};
 use crate::domain::Timestamp;
 use crate::reply::rfc3339;
+use crate::stack::Gateway;
 use crate::stack::levels::{Pinned, PoolView};
 use axum::Router;
 use axum::extract::{Path, Request, State};
@@ -17,26 +18,28 @@ use std::time::Duration;
 const LONGEST: Duration = Duration::from_secs(7 * 86_400);
 
 pub(super) fn routes() -> Router<Shared> {
-    Router::new().route("/admin/levels", get(all)).route("/admin/levels/{pool}", put(pin).delete(unpin))
+    Router::new().route("/admin/levels", get(all)).route("/admin/levels/{pool}", put(pin_level).delete(unpin_level))
 }
 
 /// Which level, for how long, by whom.
-#[derive(Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wish {
-    level: u8,
+pub struct PinWish {
+    /// The level.
+    pub level: u8,
+    /// For how long, such as `30m` or `2h`, at most 7 days.
     #[serde(rename = "for")]
-    lasts: String,
-    by: String,
+    pub lasts: String,
+    /// Who says so.
+    pub by: String,
 }
 
-async fn all(State(shared): State<Shared>) -> Response {
-    json(StatusCode::OK, &json!({ "pools": pools(&shared) }))
-}
-
-async fn pin(State(shared): State<Shared>, Path(pool): Path<String>, request: Request) -> Result<Response, Fault> {
-    exists(&shared, &pool)?;
-    let wish: Wish = input::body(request).await?;
+/// Pins the level of a pool for a while, on all gateways.
+///
+/// # Errors
+/// [`Fault::PoolNotFound`], [`Fault::InvalidRequest`], [`Fault::StoreUnavailable`].
+pub async fn pin(gateway: &Gateway, pool: &str, wish: &PinWish) -> Result<(), Fault> {
+    exists(gateway, pool)?;
     if wish.level > 3 {
         return Err(Fault::InvalidRequest("`level` is a number from 0 to 3.".to_owned()));
     }
@@ -45,33 +48,59 @@ async fn pin(State(shared): State<Shared>, Path(pool): Path<String>, request: Re
         return Err(Fault::InvalidRequest("`for` is a duration such as \"30m\" or \"2h\", at most 7 days.".to_owned()));
     };
     let by = name("by", &wish.by)?;
-    let until = shared.gateway.clock.now().plus(u64::try_from(lasts.as_micros()).unwrap_or(u64::MAX));
+    let until = gateway.clock.now().plus(u64::try_from(lasts.as_micros()).unwrap_or(u64::MAX));
     let pinned = Pinned { level: wish.level, until: until.micros(), by: by.to_owned() };
-    shared.gateway.levels.pin(&pool, Some(pinned)).await?;
+    gateway.levels.pin(pool, Some(pinned)).await?;
     tracing::warn!(pool, level = wish.level, until = rfc3339(until), by, "an operator has pinned the level of a pool");
-    Ok(json(StatusCode::OK, &one(&shared, &pool)))
+    Ok(())
 }
 
-async fn unpin(State(shared): State<Shared>, Path(pool): Path<String>) -> Result<Response, Fault> {
-    exists(&shared, &pool)?;
-    shared.gateway.levels.pin(&pool, None).await?;
-    tracing::warn!(pool, "an operator lets the gauge decide the level of a pool again");
-    Ok(json(StatusCode::OK, &one(&shared, &pool)))
+/// Lets the gauge decide again.
+///
+/// # Errors
+/// [`Fault::PoolNotFound`], [`Fault::InvalidRequest`], [`Fault::StoreUnavailable`].
+pub async fn unpin(gateway: &Gateway, pool: &str, by: Option<&str>) -> Result<(), Fault> {
+    exists(gateway, pool)?;
+    match by {
+        Some(by) => gateway.levels.unpin(pool, name("by", by)?).await?,
+        None => gateway.levels.pin(pool, None).await?,
+    }
+    tracing::warn!(pool, by, "an operator lets the gauge decide the level of a pool again");
+    Ok(())
 }
 
-fn exists(shared: &Shared, pool: &str) -> Result<(), Fault> {
-    let policy = shared.gateway.policy.load();
+async fn all(State(shared): State<Shared>) -> Response {
+    json(StatusCode::OK, &json!({ "pools": pools(&shared).await }))
+}
+
+async fn pin_level(State(shared): State<Shared>, Path(pool): Path<String>, request: Request) -> Result<Response, Fault> {
+    exists(&shared.gateway, &pool)?;
+    pin(&shared.gateway, &pool, &input::body(request).await?).await?;
+    Ok(json(StatusCode::OK, &one(&shared, &pool).await))
+}
+
+async fn unpin_level(State(shared): State<Shared>, Path(pool): Path<String>, request: Request) -> Result<Response, Fault> {
+    let [by] = input::query(&request, ["by"])?;
+    unpin(&shared.gateway, &pool, by.as_deref()).await?;
+    Ok(json(StatusCode::OK, &one(&shared, &pool).await))
+}
+
+fn exists(gateway: &Gateway, pool: &str) -> Result<(), Fault> {
+    let policy = gateway.policy.load();
     if policy.pools.iter().any(|known| &*known.name == pool) { Ok(()) } else { Err(Fault::PoolNotFound) }
 }
 
-fn pools(shared: &Shared) -> Vec<Value> {
-    let policy = shared.gateway.policy.load();
-    policy.pools.iter().map(|pool| one(shared, &pool.name)).collect()
+async fn pools(shared: &Shared) -> Vec<Value> {
+    let mut pools = Vec::new();
+    for pool in &shared.gateway.policy.load_full().pools {
+        pools.push(one(shared, &pool.name).await);
+    }
+    pools
 }
 
 /// One pool; of several accounts (passthrough mode) the one that is worst off.
-fn one(shared: &Shared, pool: &str) -> Value {
-    let PoolView { level, gauge, used, pinned } = shared.gateway.levels.of_pool(pool);
+async fn one(shared: &Shared, pool: &str) -> Value {
+    let PoolView { level, gauge, used, pinned } = shared.gateway.levels.look(pool).await;
     json!({
         "pool": pool,
         "level": level,

@@ -9,6 +9,7 @@
 //! alerts   /admin/alerts: what operators were told of
 //! history  /admin/history: what was used over time
 //! levels   /admin/levels: see and pin
+//! level_history /admin/levels/history: what became of them
 //! requests /admin/requests/{id}: what is kept of a request
 //! triage   /admin/triage: list, read, claim, answer, release, expire, resubmit
 //! ```
@@ -23,7 +24,8 @@ mod guard;
 mod history;
 mod input;
 mod keys;
-mod levels;
+pub mod level_history;
+pub mod levels;
 mod requests;
 mod triage;
 
@@ -55,6 +57,7 @@ pub fn router(gateway: &Arc<Gateway>) -> Router {
         .merge(requests::routes())
         .merge(history::routes())
         .merge(levels::routes())
+        .merge(level_history::routes())
         .merge(alerts::routes())
         .merge(directory::routes())
         .merge(keys::routes())

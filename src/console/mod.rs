@@ -6,9 +6,11 @@
 //! login     in and out
 //! page      head, navigation, headers, the page that says why not
 //! parts     tables, fields, instants, gauges
+//! chart     lines over time
 //! assets    stylesheet, script, icon
-//! counts    what this gateway has counted
 //! overview  /console: how everything stands
+//! today     what was used today, by all gateways
+//! levels    /console/levels: what is given up, what was and why; pinning
 //! desk      /console/desk: the tickets of those who wait for a person
 //! lab       /console/lab: what would happen, for a tier and traffic that are typed in, and for known incidents
 //! settings  /console/settings: the configuration in force, and from where each of it comes
@@ -19,16 +21,18 @@
 //! again with what was typed. What customers, applications or providers wrote is put in as text, always.
 
 mod assets;
-mod counts;
+mod chart;
 mod desk;
 mod gate;
 mod lab;
+mod levels;
 mod login;
 mod overview;
 mod page;
 mod parts;
 mod session;
 mod settings;
+mod today;
 
 pub use session::{COOKIE_NAME, LIFETIME};
 
@@ -57,6 +61,7 @@ pub fn router(gateway: &Arc<Gateway>, settings: &Admin) -> Router {
         .merge(assets::routes())
         .merge(login::routes(gate.clone()))
         .merge(overview::routes())
+        .merge(levels::routes())
         .merge(desk::routes())
         .merge(lab::routes())
         .merge(settings::routes())

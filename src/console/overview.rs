@@ -1,12 +1,12 @@
 //! `/console`: how everything stands.
 
 use super::Shared;
-use super::counts::{Counts, Sums};
 use super::gate::Visit;
 use super::page::{Page, Section};
 use super::parts::{self, Head, Table, facts, foreign, gauge, grouped};
+use super::today::today;
 use crate::config::policy::StoreKind;
-use crate::domain::{NanoUsd, Timestamp};
+use crate::domain::Timestamp;
 use crate::stack::levels::PoolView;
 use axum::Router;
 use axum::extract::State;
@@ -26,25 +26,29 @@ pub(super) fn routes() -> Router<Shared> {
 
 async fn show(State(shared): State<Shared>, visit: Visit) -> Response {
     let gateway = &shared.gateway;
-    let counts = Counts::of(&gateway.metrics);
-    let pools = pools(&shared);
+    let today = today(&shared).await;
+    let pools = pools(&shared).await;
     let store = store(&shared).await;
     let page = Page { title: "Overview", section: Section::Overview, visit: &visit, refresh: 5 };
     page.show(&html! {
         div #said data-live { p role="status" { (summary(&pools, store.answers)) } }
         div #pools data-live { (ceilings(&pools, gateway.clock.now())) }
+        p { a href="/console/levels" { "What became of the levels, and why" } }
         h2 { "This gateway" }
         div #gateway data-live { (here(&shared, &store)) }
-        h2 { "Since this gateway started" }
-        div #counts data-live { (counted(&counts)) }
+        h2 { "Today, all gateways" }
+        div #today data-live { (today) }
     })
 }
 
 type Pools = Vec<(Arc<str>, PoolView)>;
 
-fn pools(shared: &Shared) -> Pools {
-    let policy = shared.gateway.policy.load();
-    policy.pools.iter().map(|pool| (pool.name.clone(), shared.gateway.levels.of_pool(&pool.name))).collect()
+async fn pools(shared: &Shared) -> Pools {
+    let (levels, mut pools) = (&shared.gateway.levels, Pools::new());
+    for pool in &shared.gateway.policy.load_full().pools {
+        pools.push((pool.name.clone(), levels.look(&pool.name).await));
+    }
+    pools
 }
 
 /// What somebody has to know who reads one sentence. It changes only when that does, and is then read out.
@@ -143,27 +147,4 @@ fn here(shared: &Shared, store: &Store) -> Markup {
         ("Not settled yet", html! { (grouped(unsettled as u64)) }),
         ("Hand-offs not written yet", html! { (grouped(gateway.triage.unwritten() as u64)) }),
     ])
-}
-
-fn counted(counts: &Counts) -> Markup {
-    let numbers = |sums: Sums| -> Vec<Vec<Markup>> {
-        let mut sums: Vec<_> = sums.into_iter().collect();
-        sums.sort_by(|(one, a), (two, b)| b.cmp(a).then_with(|| one.cmp(two)));
-        sums.into_iter().map(|(name, sum)| vec![foreign(&name), html! { (grouped(sum)) }]).collect()
-    };
-    let two = |caption: &str, head: &str, number: &str, rows, empty: &str| {
-        parts::table(&Table { caption, heads: &[Head::Text(head), Head::Number(number)], rows, empty })
-    };
-    let money = counts.by("tollgate_spent_nano_usd_total", &["model"]);
-    let total = money.values().fold(0, |sum: u64, nano| sum.saturating_add(*nano));
-    let money: Vec<_> = money.into_iter().map(|(model, nano)| vec![foreign(&model), html! { (NanoUsd::new(nano)) }]).collect();
-    html! {
-        (facts(&[("Money booked", html! { (NanoUsd::new(total)) })]))
-        div.grid {
-            (two("Answers by cause of refusal", "Cause", "Requests", numbers(counts.by("tollgate_requests_total", &["cause"])), "None was refused."))
-            (two("Refusals by limit", "Whose limit", "Requests", numbers(counts.by("tollgate_refusals_total", &["scope", "limit"])), "No limit refused anything."))
-            (two("Given up for an answer", "What and why", "Answers", numbers(counts.by("tollgate_degraded_total", &["kind", "cause"])), "Nothing."))
-            (two("Money by model", "Model", "Booked", money, "None."))
-        }
-    }
 }

@@ -23,6 +23,8 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; i
 pub(super) enum Section {
     /// How everything stands.
     Overview,
+    /// What is given up, and was.
+    Levels,
     /// The triage desk.
     Desk,
     /// What would happen.
@@ -32,8 +34,9 @@ pub(super) enum Section {
 }
 
 /// The navigation. A new part of the console adds its line here.
-const SECTIONS: [(Section, &str, &str); 4] = [
+const SECTIONS: [(Section, &str, &str); 5] = [
     (Section::Overview, "/console", "Overview"),
+    (Section::Levels, "/console/levels", "Levels"),
     (Section::Desk, "/console/desk", "Desk"),
     (Section::Lab, "/console/lab", "Lab"),
     (Section::Settings, "/console/settings", "Settings"),

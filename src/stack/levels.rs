@@ -5,21 +5,28 @@
 //! state, it survives any of them, and all of them have read it a moment later. While the store is away each goes on from where the state
 //! stood, by its own use alone.
 
+pub mod history;
+mod keeper;
+mod pin;
 mod view;
 
+pub use history::Why;
+pub use keeper::LevelKeeper;
+pub use pin::Pinned;
 pub use view::PoolView;
 
 use crate::config::policy::Levels as Policy;
-use crate::degrade::level::{self, Ladder, Pin, State};
+use crate::degrade::level::{self, Ladder, State};
 use crate::domain::{Clock, Timestamp};
+use crate::store::StoreError;
 use crate::store::ceilings::{Ceilings, Part};
-use crate::store::documents::{Collection, Documents, Expected, Page, Write, Written};
+use crate::store::documents::{Collection, Documents, Expected, Write, Written};
+use history::History;
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::task::AbortHandle;
 
 /// Between two looks at the gauges.
 pub const TICK: Duration = Duration::from_millis(250);
@@ -43,6 +50,7 @@ pub struct Levels {
     gateway: String,
     pools: RwLock<HashMap<Arc<str>, Standing>>,
     pins: RwLock<HashMap<String, Pinned>>,
+    history: History,
 }
 
 /// How a pool stands, as last seen.
@@ -98,29 +106,13 @@ struct Said {
     used: BTreeMap<String, u64>,
 }
 
-/// An operator's pin.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pinned {
-    /// The level that holds.
-    pub level: u8,
-    /// Until when, microseconds since the Unix epoch.
-    pub until: u64,
-    /// Who pinned it.
-    pub by: String,
-}
-
-impl Pinned {
-    const fn pin(&self) -> Pin {
-        Pin { level: self.level, until: Timestamp(self.until) }
-    }
-}
-
 impl Levels {
     /// All pools at level 0.
     #[must_use]
     pub fn new(ceilings: Arc<Ceilings>, documents: Arc<dyn Documents>, clock: Arc<dyn Clock>) -> Self {
         let gateway = format!("{:016x}", fastrand::u64(..));
-        Self { ceilings, documents, clock, gateway, pools: RwLock::default(), pins: RwLock::default() }
+        let history = History::new(documents.clone());
+        Self { ceilings, documents, clock, gateway, pools: RwLock::default(), pins: RwLock::default(), history }
     }
 
     /// The level that holds for a ceiling (`pool`, or `pool/credential`).
@@ -141,27 +133,12 @@ impl Levels {
         pools.into_iter().map(|(owner, standing)| (owner.clone(), standing, self.level(&owner))).collect()
     }
 
-    /// The pins, as last read.
-    #[must_use]
-    pub fn pinned(&self) -> HashMap<String, Pinned> {
-        self.pins.read().clone()
-    }
-
-    /// Pins a pool's level until `until`, for all gateways; `None` lets the gauge decide again.
+    /// What became of a pool's level, oldest first: the latest [`history::KEPT`] changes.
     ///
     /// # Errors
-    /// When the store does not answer; nothing is changed as far as is known.
-    pub async fn pin(&self, pool: &str, pin: Option<Pinned>) -> Result<(), crate::store::StoreError> {
-        let keep = pin.as_ref().map(|pin| Duration::from_micros(Timestamp(pin.until).since(self.clock.now()).max(1)));
-        let value = pin.as_ref().map(|pin| serde_json::to_vec(pin).unwrap_or_default().into());
-        let write =
-            Write { collection: Collection::Pins, id: pool.to_owned(), expected: Expected::Anything, value, keep, rank: 0 };
-        self.documents.put(&write, None).await?;
-        match pin {
-            Some(pin) => self.pins.write().insert(pool.to_owned(), pin),
-            None => self.pins.write().remove(pool),
-        };
-        Ok(())
+    /// When the store does not answer.
+    pub async fn history(&self, pool: &str) -> Result<Vec<history::Change>, StoreError> {
+        self.history.of(pool).await
     }
 
     /// One look at every gauge.
@@ -184,14 +161,7 @@ impl Levels {
                 self.pools.write().insert(owner, after);
             }
         }
-    }
-
-    async fn read_pins(&self) {
-        let page = Page { limit: PINS, ..Page::default() };
-        // While the store is away, the pins stay as they were: they end by themselves.
-        let Ok(listed) = self.documents.list(Collection::Pins, &page, None).await else { return };
-        let pin = |value: &[u8]| serde_json::from_slice::<Pinned>(value).ok();
-        *self.pins.write() = listed.into_iter().filter_map(|one| Some((one.id, pin(&one.document.value)?))).collect();
+        self.history.flush().await;
     }
 
     /// Steps the shared ladder of a pool; without the store, this gateway's own.
@@ -199,7 +169,9 @@ impl Levels {
         let Ok(mut found) = self.documents.get(Collection::Levels, owner, None).await else {
             let used = own.used.values().copied().max().unwrap_or(0) / PER_THOUSANDTH;
             let now = self.clock.now();
-            return before.then(ladder.step(before.state, used, now), used, now);
+            let standing = before.then(ladder.step(before.state, used, now), used, now);
+            self.history.step(owner, now, before.state, standing, Why::Alone);
+            return standing;
         };
         for _ in 0..TRIES {
             let now = self.clock.now();
@@ -222,7 +194,11 @@ impl Levels {
                 rank: 0,
             };
             match self.documents.put(&write, None).await {
-                Ok(Written::Done(_)) | Err(_) => return standing,
+                // Whether it stands after an error is not known; should it not, the next look makes the same step.
+                Ok(Written::Done(_)) | Err(_) => {
+                    self.history.step(owner, now, stood.state, standing, Why::Gauge);
+                    return standing;
+                }
                 Ok(Written::Found(other)) => found = other,
             }
         }
@@ -274,29 +250,6 @@ fn report(owner: &str, before: Standing, after: Standing) {
     let (from, to) = (before.state.level, after.state.level);
     if from != to {
         tracing::warn!(pool = pool_of(owner), from, to, used_permille = after.used, "the level of a pool has changed");
-    }
-}
-
-/// Looks at the gauges until it is dropped.
-#[derive(Debug)]
-pub struct LevelKeeper(AbortHandle);
-
-impl LevelKeeper {
-    /// Starts the task. `policy` gives the configuration in force.
-    pub fn start(levels: Arc<Levels>, policy: impl Fn() -> Policy + Send + 'static) -> Self {
-        let ticking = async move {
-            loop {
-                tokio::time::sleep(TICK).await;
-                levels.tick(&policy()).await;
-            }
-        };
-        Self(tokio::spawn(ticking).abort_handle())
-    }
-}
-
-impl Drop for LevelKeeper {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 

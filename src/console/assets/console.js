@@ -47,7 +47,11 @@
       for (const old of document.querySelectorAll("[data-live]")) {
         const piece = fresh.getElementById(old.id);
         if (!piece || busy(old) || piece.innerHTML === old.innerHTML) continue;
+        const [before, after] = [old, piece].map((root) => root.querySelectorAll("details, [tabindex]"));
+        const kept = [...before].map(({ open, scrollLeft, scrollTop }) => ({ open, scrollLeft, scrollTop }));
         old.replaceChildren(...document.adoptNode(piece).childNodes);
+        // What the reader opened or scrolled to stays so.
+        kept.forEach((state, at) => Object.assign(after[at] ?? {}, state));
       }
       if (said.textContent) said.textContent = "";
     } catch {

@@ -128,3 +128,160 @@ async fn many_gateways_at_once_lose_nothing() {
         assert_eq!((levels.all()[0].1.used, levels.level("mini")), (960, 3));
     }
 }
+
+#[tokio::test]
+async fn whichever_gateway_is_asked_says_how_a_pool_stands() {
+    let fleet = Fleet::new();
+    let (busy, idle) = (fleet.gateway(), fleet.gateway());
+    uses(&busy.0, 75_000);
+    busy.1.tick(&fleet.policy).await;
+    idle.1.tick(&fleet.policy).await;
+    let right = PoolView { level: 1, gauge: 1, used: 750, pinned: None };
+    assert_eq!((busy.1.look("mini").await, idle.1.look("mini").await), (right.clone(), right));
+    let pinned = Pinned { level: 3, until: fleet.clock.now().plus(1_000_000).micros(), by: "ann".into() };
+    busy.1.pin("mini", Some(pinned.clone())).await.expect("memory");
+    idle.1.tick(&fleet.policy).await;
+    let right = PoolView { level: 3, gauge: 1, used: 750, pinned: Some(pinned) };
+    assert_eq!((busy.1.look("mini").await, idle.1.look("mini").await), (right.clone(), right));
+    assert_eq!(idle.1.look("maxi").await, PoolView::default());
+}
+
+/// The changes of a pool as `from>to why`.
+async fn story(levels: &Levels) -> Vec<String> {
+    let changes = levels.history("mini").await.expect("the store answers");
+    changes.iter().map(|change| format!("{}>{} {}", change.from, change.to, change.why.as_str())).collect()
+}
+
+#[tokio::test]
+async fn every_change_is_told_once_by_whichever_gateway_and_why() {
+    let fleet = Fleet::new();
+    let gateways: Vec<_> = (0..4).map(|_| fleet.gateway()).collect();
+    let tick = || futures_util::future::join_all(gateways.iter().map(|(_, levels)| levels.tick(&fleet.policy)));
+    uses(&gateways[0].0, 75_000);
+    tick().await;
+    tick().await;
+    let start = fleet.clock.now();
+    fleet.clock.pass(1);
+    let until = fleet.clock.now().plus(60_000_000);
+    let pin = Pinned { level: 3, until: until.micros(), by: "ann".into() };
+    gateways[1].1.pin("mini", Some(pin)).await.expect("memory");
+    tick().await;
+    fleet.clock.pass(61);
+    tick().await;
+    let pin = Pinned { level: 2, until: fleet.clock.now().plus(60_000_000).micros(), by: "bob".into() };
+    gateways[2].1.pin("mini", Some(pin)).await.expect("memory");
+    tick().await;
+    gateways[3].1.unpin("mini", "ann").await.expect("memory");
+    fleet.clock.pass(600);
+    tick().await;
+    let right = ["0>1 gauge", "1>3 pinned", "3>1 pin_ended", "1>2 pinned", "2>1 unpinned", "1>0 gauge"];
+    for (_, levels) in &gateways {
+        assert_eq!(story(levels).await, right);
+    }
+    let told = gateways[3].1.history("mini").await.expect("memory");
+    assert_eq!((told[0].at, told[0].used, &told[0].account), (start, Some(750), &None));
+    assert_eq!((told[1].by.as_deref(), told[1].until), (Some("ann"), Some(until)));
+    assert_eq!((told[2].at, &told[2].by), (until, &None), "when it ended, not when that was seen");
+    assert_eq!(told[4].by.as_deref(), Some("ann"));
+    assert_eq!(gateways[0].1.history("maxi").await, Ok(Vec::new()));
+}
+
+#[tokio::test]
+async fn the_history_of_a_pool_is_bounded_and_outlives_those_who_wrote_it() {
+    let fleet = Fleet::new();
+    let levels = fleet.gateway().1;
+    for at in 0..=history::KEPT as u64 {
+        levels
+            .history
+            .note("mini", Change::new(Timestamp::from_secs(at), u8::from(at % 2 == 1), u8::from(at % 2 == 0), Why::Gauge));
+        levels.history.flush().await;
+    }
+    drop(levels);
+    let told = fleet.gateway().1.history("mini").await.expect("memory");
+    assert_eq!((told.len(), told[0].at, told[0].from), (history::KEPT, Timestamp::from_secs(1), 1), "the oldest went");
+    fleet.clock.pass(history::KEEP.as_secs());
+    assert_eq!(fleet.gateway().1.history("mini").await.expect("memory"), []);
+}
+
+#[tokio::test]
+async fn an_account_of_its_own_has_a_ladder_of_its_own_in_the_pools_history() {
+    let fleet = Fleet::new();
+    let levels = fleet.gateway().1;
+    let ladder = ladder(&fleet.policy);
+    for (owner, used) in [("mini/ab", 750_000), ("mini/cd", 900_000)] {
+        let own = Said { at: fleet.clock.now().micros(), used: BTreeMap::from([("tpm".to_owned(), used)]) };
+        levels.step(owner, &own, Standing::default(), &ladder).await;
+    }
+    levels.history.flush().await;
+    let told = levels.history("mini").await.expect("memory");
+    let told: Vec<_> = told.iter().map(|change| (change.account.as_deref(), change.to)).collect();
+    assert_eq!(told, [(Some("ab"), 1), (Some("cd"), 2)]);
+}
+
+/// Documents that are away when a test says so.
+struct Fickle {
+    inner: MemoryDocuments,
+    away: std::sync::atomic::AtomicBool,
+}
+
+impl Fickle {
+    fn here(&self) -> Result<&MemoryDocuments, StoreError> {
+        if self.away.load(Ordering::Relaxed) { Err(StoreError::Unreachable("away".into())) } else { Ok(&self.inner) }
+    }
+}
+
+impl Documents for Fickle {
+    fn get<'a>(
+        &'a self,
+        collection: Collection,
+        id: &'a str,
+        now: Option<Timestamp>,
+    ) -> futures_util::future::BoxFuture<'a, Result<Option<crate::store::documents::Document>, StoreError>> {
+        Box::pin(async move { self.here()?.get(collection, id, now).await })
+    }
+
+    fn put<'a>(
+        &'a self,
+        write: &'a Write,
+        now: Option<Timestamp>,
+    ) -> futures_util::future::BoxFuture<'a, Result<Written, StoreError>> {
+        Box::pin(async move { self.here()?.put(write, now).await })
+    }
+
+    fn put_all<'a>(
+        &'a self,
+        writes: &'a [Write],
+        now: Option<Timestamp>,
+    ) -> futures_util::future::BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move { self.here()?.put_all(writes, now).await })
+    }
+
+    fn list<'a>(
+        &'a self,
+        collection: Collection,
+        page: &'a crate::store::documents::Page,
+        now: Option<Timestamp>,
+    ) -> futures_util::future::BoxFuture<'a, Result<Vec<crate::store::documents::Listed>, StoreError>> {
+        Box::pin(async move { self.here()?.list(collection, page, now).await })
+    }
+}
+
+#[tokio::test]
+async fn what_happens_while_the_store_is_away_is_told_when_it_is_back() {
+    let (clock, policy) = (Arc::new(Hand::default()), Policy::default());
+    let documents = Arc::new(Fickle { inner: MemoryDocuments::new(clock.clone()), away: false.into() });
+    let ceilings = Arc::new(Ceilings::new(clock.clone()));
+    let levels = Levels::new(ceilings.clone(), documents.clone(), clock.clone());
+    uses(&ceilings, 1);
+    levels.tick(&policy).await;
+    documents.away.store(true, Ordering::Relaxed);
+    uses(&ceilings, 89_999);
+    levels.tick(&policy).await;
+    assert_eq!(levels.level("mini"), 2);
+    assert!(levels.history("mini").await.is_err());
+    clock.pass(61);
+    documents.away.store(false, Ordering::Relaxed);
+    levels.tick(&policy).await;
+    levels.tick(&policy).await;
+    assert_eq!(story(&levels).await, ["0>2 alone", "2>0 store_back"], "the shared ladder had stayed where it was");
+}

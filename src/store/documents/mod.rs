@@ -42,6 +42,8 @@ pub enum Collection {
     Pins,
     /// How near pools are to their ceilings.
     Levels,
+    /// What became of pools' levels.
+    LevelHistory,
     /// Gateway keys made at run time.
     Keys,
     /// When each was last used.
@@ -54,7 +56,7 @@ pub enum Collection {
 
 impl Collection {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Requests,
         Self::ProviderRequests,
         Self::Replies,
@@ -65,6 +67,7 @@ impl Collection {
         Self::Overrides,
         Self::Pins,
         Self::Levels,
+        Self::LevelHistory,
         Self::Keys,
         Self::KeyUses,
         Self::Alerts,
@@ -85,6 +88,7 @@ impl Collection {
             Self::Overrides => "override",
             Self::Pins => "pin",
             Self::Levels => "level",
+            Self::LevelHistory => "level_history",
             Self::Keys => "key",
             Self::KeyUses => "key_use",
             Self::Alerts => "alert",
