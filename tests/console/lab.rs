@@ -68,7 +68,7 @@ async fn the_lab_says_which_limit_binds_and_how_much_is_served() {
     // The account binds those whose own tier would let them through.
     let page = ann.get(&typed(&[("rpm", "1000"), ("account_rpm", "60"), ("account_tpm", "1000000")])).await;
     assert!(page.has("What binds: pool rpm, which stopped "), "{}", page.text);
-    assert_eq!(row(&page.text, "account account")[1..4], ["rpm", "60", "0"]);
+    assert_eq!(row(&page.text, "pool account")[1..4], ["rpm", "60", "0"]);
     world.bed().quiet().await;
 }
 
@@ -83,7 +83,7 @@ async fn the_lab_draws_both_buckets_and_puts_them_in_a_table() {
         assert!(svg.contains(words) || svg.contains(&words.replace("&apos;", "'")), "{words}: {svg}");
     }
     assert!(svg.starts_with(" role=\"img\" aria-labelledby=\"buckets-title buckets-desc\""), "it has a name: {svg}");
-    assert!(svg.contains("customer messages: 0 of 10 at the least; account rpm: "), "what is seen, in words: {svg}");
+    assert!(svg.contains("customer messages: 0 of 10 at the least; pool account rpm: "), "what is seen, in words: {svg}");
     assert!(!svg.contains("<style") && !svg.contains("style="), "nothing that the content policy refuses");
     assert_eq!(row(&page.text, "customer")[1..4], ["messages", "10", "0"]);
     assert_eq!(row(&page.text, "answered")[1..], ["309", "52 %"]);

@@ -24,7 +24,7 @@ pub(super) fn cells(cells: &Cells) -> Markup {
                         @match row.as_slice() {
                             [heading] => tr { th.heading scope="rowgroup" colspan=(columns) { (heading) } },
                             [name, cells @ ..] => tr {
-                                th scope="row" { (name.trim()) }
+                                @if name.trim().is_empty() { td {} } @else { th scope="row" { (name.trim()) } }
                                 @for at in 0..columns - 1 { td { (cells.get(at).map_or("", String::as_str)) } }
                             },
                             [] => tr {},
@@ -36,11 +36,11 @@ pub(super) fn cells(cells: &Cells) -> Markup {
     }
 }
 
-/// A drawing with its name and what is to be seen on it.
-pub(super) fn drawing(id: &str, title: &str, about: &str, svg: Result<String, ChartError>) -> Markup {
+/// A drawing with its name and what is to be seen on it; of so many columns side by side.
+pub(super) fn drawing(id: &str, title: &str, about: &str, columns: usize, svg: Result<String, ChartError>) -> Markup {
     match svg {
         Ok(svg) => html! {
-            figure.chart.drawing role="region" aria-label={ "Drawing: " (title) } tabindex="0" { (PreEscaped(named(&svg, id, title, about))) }
+            figure.chart.drawing.{ "columns-" (columns.clamp(1, 3)) } role="region" aria-label={ "Drawing: " (title) } tabindex="0" { (PreEscaped(named(&svg, id, title, about))) }
         },
         Err(error) => {
             tracing::warn!(id, %error, "a chart cannot be drawn");
@@ -105,11 +105,11 @@ pub(super) fn buckets(id: &str, run: &RunReport) -> Markup {
     ];
     html! {
         (parts::table(&Table { caption: &title, heads: &heads, rows: run.left.iter().map(row).collect(), empty: "Nothing is limited." }))
-        (drawing(id, &title, &about, chart::buckets(run)))
+        (drawing(id, &title, &about, 1, chart::buckets(run)))
     }
 }
 
 /// Whose bucket it is.
 fn whose(left: &Left) -> String {
-    if left.scope.scope == Scope::Pool { format!("account {}", left.scope.owner) } else { "customer".to_owned() }
+    if left.scope.scope == Scope::Pool { format!("pool {}", left.scope.owner) } else { "customer".to_owned() }
 }

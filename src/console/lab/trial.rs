@@ -197,7 +197,7 @@ fn counts(crowd: &CrowdReport) -> Markup {
 }
 
 fn part(count: u64, of: u64) -> String {
-    if of == 0 { "-".to_owned() } else { format!("{} %", (count * 100 + of / 2) / of) }
+    (count * 100 + of / 2).checked_div(of).map_or_else(|| "-".to_owned(), |percent| format!("{percent} %"))
 }
 
 /// Which limit would bind for other sizes.
