@@ -3,7 +3,9 @@
 //! From the top floor down; what stands here knows only what stands below it.
 //!
 //! ```text
-//! cli        the commands: serve, demo, check, lab, audit, request, key, health
+//! cli        the commands: serve, demo, check, lab, suggest, reconcile, audit, request, key, health
+//! suggest    limits from recorded use; pure
+//! reconcile  the provider's exports beside the history; pure
 //! server     the listener: connections in, a graceful end
 //! reload     another configuration while it runs, whole or not at all
 //! console    pages for operators, in a browser: overview, desk
@@ -51,6 +53,7 @@ pub mod history;
 pub mod lab;
 pub mod limit;
 pub mod pricing;
+pub mod reconcile;
 pub mod records;
 pub mod reload;
 pub mod repeats;
@@ -58,6 +61,7 @@ pub mod reply;
 pub mod server;
 pub mod stack;
 pub mod store;
+pub mod suggest;
 pub mod telemetry;
 pub mod trail;
 pub mod triage;

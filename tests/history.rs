@@ -7,11 +7,15 @@
 mod bed;
 #[path = "history/books.rs"]
 mod books;
+#[path = "history/commands.rs"]
+mod commands;
 #[allow(dead_code, reason = "shared with tests that need more of it")]
 #[path = "support/mortal_redis.rs"]
 mod mortal_redis;
 #[path = "history/series.rs"]
 mod series;
+#[path = "history/shadow.rs"]
+mod shadow;
 
 macro_rules! suite {
     ($module:ident: $store:ident) => {

@@ -9,10 +9,13 @@ mod health;
 mod key;
 mod lab;
 mod out;
+mod reconcile;
 mod replay;
 mod request;
 mod serve;
 mod signal;
+mod source;
+mod suggest;
 
 use clap::{Args, Parser, Subcommand};
 use std::net::SocketAddr;
@@ -44,6 +47,12 @@ enum Command {
     /// Try limits out under a virtual clock, without a provider: play a scenario file (those that come with Tollgate are in
     /// config/scenarios), or replay an access log against other limits, or a trace against a ceiling
     Lab(Lab),
+    /// Propose limits from recorded use: per plan the 99.9th percentile of a customer's daily spend times a factor, a monthly cap from
+    /// price and margin, RPM, TPM and messages from the largest minutes, with what each would have refused. Exits 2 from too little data
+    Suggest(Suggest),
+    /// Compare a usage or cost export of OpenAI or Anthropic (CSV, JSON) with the history, per model and day, and say the likely cause of
+    /// each difference. Exits with 0: alike, 1: something differs by more than --tolerance, 2: a side could not be read
+    Reconcile(Reconcile),
     /// Make a gateway key: prints the key once, and the lines for the configuration that hold only its hash
     Key {
         /// The application that will use it
@@ -83,6 +92,23 @@ struct ConfigPath {
 }
 
 #[derive(Args, Debug)]
+struct HistorySource {
+    /// The gateway's admin listener, which has the history
+    #[arg(long, default_value = "http://127.0.0.1:8081")]
+    url: String,
+    /// Its token
+    #[arg(long, env = "TOLLGATE_ADMIN_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    /// Read the store of --config instead: Redis, or an embedded store that no gateway runs on
+    #[arg(long, conflicts_with = "url")]
+    store: bool,
+    #[command(flatten)]
+    trust: ask::Trust,
+    #[command(flatten)]
+    config: ConfigPath,
+}
+
+#[derive(Args, Debug)]
 struct AlertsArgs {
     /// What to do
     #[arg(value_parser = ["test"])]
@@ -92,6 +118,57 @@ struct AlertsArgs {
     kind: crate::alert::Kind,
     #[command(flatten)]
     config: ConfigPath,
+}
+
+#[derive(Args, Debug)]
+struct Suggest {
+    #[command(flatten)]
+    source: HistorySource,
+    /// How many days to look at
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=400))]
+    days: u32,
+    /// The last of them, UTC; yesterday if it is not given
+    #[arg(long, value_name = "DATE")]
+    to: Option<crate::history::Day>,
+    /// Daily cap: times the 99.9th percentile of a customer's daily spend
+    #[arg(long, value_name = "N", default_value_t = 3.0)]
+    factor: f64,
+    /// RPM, TPM and messages: times the 99.9th percentile of a customer's largest minutes
+    #[arg(long, value_name = "N", default_value_t = 1.5)]
+    headroom: f64,
+    /// The whole gateway's spend a day: times the average day
+    #[arg(long, value_name = "N", default_value_t = 3.0)]
+    ceiling: f64,
+    /// Dollars a customer pays a month, for all plans or, as in business=400, for one; may be given several times
+    #[arg(long, value_name = "DOLLARS")]
+    price: Vec<String>,
+    /// The part of the price that is to be left
+    #[arg(long, value_name = "PART", default_value_t = 0.5)]
+    margin: f64,
+    /// Print a piece of configuration
+    #[arg(long, conflicts_with = "json")]
+    toml: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args, Debug)]
+struct Reconcile {
+    /// The export
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    #[command(flatten)]
+    source: HistorySource,
+    /// What GET /admin/history/models answered, in a file, instead of asking
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "store"])]
+    history: Option<PathBuf>,
+    /// Percent by which figures may differ
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0)]
+    tolerance: f64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Args, Debug)]
@@ -192,6 +269,8 @@ pub fn main() -> ExitCode {
         },
         Command::Audit(args) => audit::run(args.config.config.as_deref(), args.data),
         Command::Lab(args) => lab::run(&args),
+        Command::Suggest(args) => suggest::run(&args),
+        Command::Reconcile(args) => reconcile::run(&args),
         Command::Key { name } => key::run(&name),
         Command::Request { id, url, token, trust } => request::run(&id, &url, token.as_deref(), &trust),
         Command::Alerts(AlertsArgs { action: _, kind, config }) => alerts::run(config.config.as_deref(), kind),

@@ -76,6 +76,8 @@ pub struct Policy {
     pub records: Records,
     /// `[history]`
     pub history: History,
+    /// `[shadow.plans.*]`, by the plan that they stand behind.
+    pub shadows: HashMap<Arc<str>, Arc<Shadow>>,
     /// `[repeats]`
     pub repeats: Repeats,
     /// `[alerts]`
@@ -391,6 +393,15 @@ pub struct Plan {
     pub on_tokens: Vec<Step>,
     /// What is tried when the provider has no room or fails.
     pub on_provider: Vec<Step>,
+}
+
+/// `[shadow.plans.NAME]`: limits proposed for a plan, looked at on live traffic and refusing nothing.
+#[derive(Debug, Clone)]
+pub struct Shadow {
+    /// Limits of the customer.
+    pub limits: Limits,
+    /// Limits of each user inside the customer.
+    pub user: Limits,
 }
 
 /// A step of a plan's chain.

@@ -4,7 +4,7 @@
 //! at hand is repeated and everything else goes on being gathered.
 
 use super::Order;
-use super::counts::{CAUSE, Count, ModelCount, PLAN, Peaks, in_hour, plain};
+use super::counts::{CAUSE, Count, ModelCount, PLAN, Peaks, SHADOW, in_hour, plain};
 use super::day::Day;
 use super::gather::{Cell, Gather, Gathered};
 use crate::config::policy::History as Settings;
@@ -181,7 +181,8 @@ fn add(
 fn counters(cell: &Cell) -> impl Iterator<Item = (String, u64)> {
     let counts = Count::ALL.iter().map(|count| (count.as_str().to_owned(), cell.counts[*count as usize]));
     let causes = cell.causes.iter().map(|(cause, n)| (format!("{CAUSE}{}", cause.name()), *n));
-    counts.chain(causes).filter(|(_, n)| *n > 0)
+    let shadows = cell.shadows.iter().map(|(cause, n)| (format!("{SHADOW}{}", cause.name()), *n));
+    counts.chain(causes).chain(shadows).filter(|(_, n)| *n > 0)
 }
 
 /// Different names of models may be the same once they are fit to be kept; a row is added to once in a batch.

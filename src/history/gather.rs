@@ -27,6 +27,8 @@ pub const OTHER: &str = "other";
 pub struct Cell {
     pub counts: [u64; Count::COUNT],
     pub causes: Vec<(Cause, u64)>,
+    /// Limits of a proposed plan, and how many requests they would have refused.
+    pub shadows: Vec<(Cause, u64)>,
     /// Minutes, and what belongs to each peak.
     pub minutes: Vec<(u64, [u64; Peaks::COUNT])>,
     /// Requests by plan; one, normally.
@@ -66,6 +68,14 @@ impl Cell {
         }
     }
 
+    /// Counts what a proposed plan would have refused.
+    pub fn shadow(&mut self, cause: Cause) {
+        match self.shadows.iter_mut().find(|(known, _)| *known == cause) {
+            Some((_, requests)) => *requests += 1,
+            None => self.shadows.push((cause, 1)),
+        }
+    }
+
     /// Adds another.
     pub fn merge(&mut self, other: &Self) {
         for count in Count::ALL {
@@ -75,6 +85,12 @@ impl Cell {
             match self.causes.iter_mut().find(|(known, _)| known == cause) {
                 Some((_, sum)) => *sum += n,
                 None => self.causes.push((*cause, *n)),
+            }
+        }
+        for (cause, n) in &other.shadows {
+            match self.shadows.iter_mut().find(|(known, _)| known == cause) {
+                Some((_, sum)) => *sum += n,
+                None => self.shadows.push((*cause, *n)),
             }
         }
         for (minute, sums) in &other.minutes {

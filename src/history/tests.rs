@@ -98,9 +98,9 @@ fn history(documents: Arc<dyn Documents>, settings: policy::History) -> Arc<Hist
     History::start(documents, settings, Arc::new(Noon), Arc::default())
 }
 
-fn teller(history: &Arc<History>, customer: &str, at: Timestamp) -> Teller {
+fn teller(history: &Arc<History>, customer: &str, at: Timestamp) -> Box<Teller> {
     let customer = CustomerId::from_trusted(customer);
-    Teller { history: history.clone(), customer, upstream: "up".into(), model: "m".into(), at }
+    Box::new(Teller { history: history.clone(), customer, upstream: "up".into(), model: "m".into(), at })
 }
 
 fn used(cost: u64) -> Actuals {

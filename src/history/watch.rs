@@ -27,7 +27,7 @@ pub struct Teller {
 }
 
 impl Witness for Teller {
-    fn settled(&self, used: &Actuals, served: Option<&str>) {
+    fn settled(self: Box<Self>, used: &Actuals, served: Option<&str>) {
         if !used.attempted || self.history.off {
             return;
         }
@@ -91,6 +91,9 @@ impl Watch for History {
             }
             if let Some(plan) = &facts.plan {
                 cell.plan(&plan.name);
+            }
+            if let Some((scope, limit)) = facts.shadow_refused {
+                cell.shadow(Cause::Limit(scope, limit));
             }
         });
     }

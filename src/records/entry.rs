@@ -57,6 +57,8 @@ pub struct Entry {
     pub refused_scope: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused_limit: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shadow_refused: Option<String>,
     pub attempts: u32,
     pub estimated_input_tokens: u64,
     pub output_cap: u64,
@@ -114,6 +116,7 @@ impl Entry {
             cost,
             cause,
             refused_by,
+            shadow_refused,
             status,
             provider_request_id,
             attempts,
@@ -149,6 +152,7 @@ impl Entry {
             status: *status,
             cause: cause.map(str::to_owned),
             refused_scope: refused_by.map(|(scope, _)| scope.to_owned()),
+            shadow_refused: shadow_refused.map(|(scope, limit)| format!("{scope}.{limit}")),
             refused_limit: refused_by.map(|(_, limit)| limit.to_owned()),
             attempts: *attempts,
             estimated_input_tokens: *estimated_input,

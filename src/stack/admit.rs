@@ -7,6 +7,7 @@ use super::account::Used;
 use super::call::{Call, Grounds, Rejected, Reply};
 use super::customer_rate;
 use super::gateway::Gateway;
+use super::shadow::{self, Asks, Beside};
 use super::slots::NoSlot;
 use crate::history::Teller;
 use crate::limit::{Admission, Claim, Decision, Measure, Refusal, Remedy, Scope};
@@ -97,6 +98,11 @@ async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<
         elastic,
         lease: u64::try_from(gateway.lease.as_micros()).unwrap_or(u64::MAX),
     };
+    let asks = match (&turned_away, earlier.standing.is_some() || earlier.counted || earlier.replaces.is_some()) {
+        (_, true) => Asks::Again,
+        (Some(_), false) => Asks::Message,
+        (None, false) => Asks::Whole,
+    };
     let asked_at = gateway.clock.now();
     let (admission, decision, taken) = match earlier.replaces {
         Some(used) => replace(gateway, used, admission).await?,
@@ -107,6 +113,8 @@ async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<
         }
     };
     gateway.watch(&call.who, &admission.claims, &decision);
+    // Before the cap is lowered: the shadow is asked what the request asked for.
+    let shadow = shadow::look(gateway, call, asks, elastic, decision.at);
     let mut standing = Standing::of(&admission.claims, &decision, call.who.policy.notice_percent);
     if let Some(before) = &earlier.standing {
         standing.complete(before);
@@ -130,13 +138,17 @@ async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<
     if let Some(metered) = reservation.metered() {
         metered.concerns(About { request: call.who.record.id, model: call.target.model.clone() });
     }
-    reservation = reservation.told(Box::new(Teller {
+    let teller = Teller {
         history: gateway.history.clone(),
         customer: call.who.customer.id.clone(),
         upstream: call.target.upstream.name.clone(),
         model: call.target.model.clone(),
         at: decision.at,
-    }));
+    };
+    reservation = reservation.told(match shadow {
+        Some(hold) => Box::new(Beside { teller, hold }),
+        None => Box::new(teller),
+    });
     if let Some(NoSlot::CustomerInFlight { limit, in_flight }) = turned_away {
         let rejection = Rejection::Concurrent { limit, in_flight };
         return Err(Box::new(Rejected { standing: Some(standing), ..*Box::<Rejected>::from(rejection) }));

@@ -6,6 +6,7 @@ use super::expected::Expected;
 use super::jobs::Board;
 use super::levels::{LevelKeeper, Levels, pool_of};
 use super::pauses::{Pauses, RealPauses};
+use super::shadow::Shadows;
 use super::slots::Slots;
 use crate::alert::{Alerts, Gauge, Owner, Pin, Seen, Sources};
 use crate::config::Policy;
@@ -59,6 +60,8 @@ pub struct Gateway {
     pub trail: Arc<StoredTrail>,
     /// What is kept of each request.
     pub records: Arc<Records>,
+    /// The books of proposed plans.
+    pub shadows: Shadows,
     /// What was used over time.
     pub history: Arc<History>,
     /// The queue of settlements.
@@ -168,6 +171,7 @@ impl Gateway {
             origin: OnceLock::new(),
             started: clock.now(),
             records: Arc::new(Records::start(documents.clone(), metrics.clone())),
+            shadows: Shadows::new(clock.clone()),
             history: History::start(documents.clone(), policy.load().history, clock.clone(), metrics.clone()),
             _keeper: Keeper::start(&ledger, settler.running(), lease),
             settler,

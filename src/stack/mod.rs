@@ -50,6 +50,7 @@ mod repeat;
 pub mod resubmit;
 mod retry;
 pub mod router;
+pub mod shadow;
 mod slots;
 mod spend;
 pub(crate) mod token_rate;

@@ -44,43 +44,42 @@ where
     fn call(&mut self, mut call: Call) -> Self::Future {
         let mut claims = std::mem::take(&mut call.who.claims);
         let customer = &call.who.customer;
-        self.claim(&mut claims, &customer.scope, &customer.plan.limits, &call);
+        budgets(&self.gateway, &mut claims, &customer.scope, &customer.plan.limits, &call);
         if let Some((_, scope)) = &customer.user {
-            self.claim(&mut claims, scope, &customer.plan.user, &call);
+            budgets(&self.gateway, &mut claims, scope, &customer.plan.user, &call);
         }
         let app = ScopeKey { scope: Scope::App, owner: call.who.app.name.clone() };
-        self.claim(&mut claims, &app, &call.who.app.limits, &call);
+        budgets(&self.gateway, &mut claims, &app, &call.who.app.limits, &call);
         let whole = ScopeKey { scope: Scope::Gateway, owner: "".into() };
-        self.claim(&mut claims, &whole, &call.who.policy.gateway, &call);
+        budgets(&self.gateway, &mut claims, &whole, &call.who.policy.gateway, &call);
         call.who.claims = claims;
         self.inner.call(call)
     }
 }
 
-impl<S> Spend<S> {
-    fn claim(&self, claims: &mut Vec<Claim>, scope: &ScopeKey, limits: &Limits, call: &Call) {
-        let zone = &call.who.policy.zone;
-        let rule = |cap, period| Rule::Budget { cap, boundaries: self.gateway.boundaries(zone, period, call.who.at) };
-        if let Some(worst) = &call.worst {
-            let amount = worst.at(call.output.cap).get();
-            for (period, cap) in &limits.spend {
-                let (limit, rule) = (LimitName::Spend(*period), rule(cap.get(), *period));
-                claims.push(Claim { scope: scope.clone(), limit, rule, measure: Measure::Money, amount });
+/// What a call claims of the budgets and quotas of one scope.
+pub(super) fn budgets(gateway: &Gateway, claims: &mut Vec<Claim>, scope: &ScopeKey, limits: &Limits, call: &Call) {
+    let zone = &call.who.policy.zone;
+    let rule = |cap, period| Rule::Budget { cap, boundaries: gateway.boundaries(zone, period, call.who.at) };
+    if let Some(worst) = &call.worst {
+        let amount = worst.at(call.output.cap).get();
+        for (period, cap) in &limits.spend {
+            let (limit, rule) = (LimitName::Spend(*period), rule(cap.get(), *period));
+            claims.push(Claim { scope: scope.clone(), limit, rule, measure: Measure::Money, amount });
+        }
+    }
+    for (limit, cap) in &limits.quotas {
+        let (measure, amount) = match limit {
+            LimitName::RequestQuota(_) => (Measure::Request, 1),
+            _ if call.who.api.is_free() => continue,
+            // As with rates: never more than the quota as long as the input alone fits it; the difference is settled.
+            _ => {
+                let input = call.input.best;
+                let most = input.saturating_add(call.output.cap.saturating_mul(call.output.choices));
+                (Measure::Tokens, most.min((*cap).max(input)))
             }
-        }
-        for (limit, cap) in &limits.quotas {
-            let (measure, amount) = match limit {
-                LimitName::RequestQuota(_) => (Measure::Request, 1),
-                _ if call.who.api.is_free() => continue,
-                // As with rates: never more than the quota as long as the input alone fits it; the difference is settled.
-                _ => {
-                    let input = call.input.best;
-                    let most = input.saturating_add(call.output.cap.saturating_mul(call.output.choices));
-                    (Measure::Tokens, most.min((*cap).max(input)))
-                }
-            };
-            let Some(period) = limit.period() else { continue };
-            claims.push(Claim { scope: scope.clone(), limit: *limit, rule: rule(*cap, period), measure, amount });
-        }
+        };
+        let Some(period) = limit.period() else { continue };
+        claims.push(Claim { scope: scope.clone(), limit: *limit, rule: rule(*cap, period), measure, amount });
     }
 }

@@ -63,7 +63,8 @@ where
     }
 }
 
-fn rates(claims: &mut Vec<Claim>, scope: &ScopeKey, limits: &Limits, call: &Call) {
+/// What a call claims of the rates of one scope.
+pub(super) fn rates(claims: &mut Vec<Claim>, scope: &ScopeKey, limits: &Limits, call: &Call) {
     let free = call.who.api.is_free();
     for limit in &limits.rates {
         match limit.measure {

@@ -33,7 +33,7 @@ pub struct Reservation {
 /// Is told what a reservation comes to, once, when its settlement is handed over.
 pub trait Witness: Send + Sync {
     /// It is settled to this; `served` is the model that says it has answered. Called from a `Drop`: must neither block nor panic.
-    fn settled(&self, used: &Actuals, served: Option<&str>);
+    fn settled(self: Box<Self>, used: &Actuals, served: Option<&str>);
 }
 
 /// What a request really used.

@@ -24,6 +24,8 @@ pub struct Metrics {
     pub requests: Family<RequestLabels, Counter>,
     /// Refusals by limit and scope.
     pub refusals: Family<RefusalLabels, Counter>,
+    /// What proposed plans would have refused, by plan and limit.
+    pub shadow_refusals: Family<ShadowLabels, Counter>,
     /// Answers for which something was given up.
     pub degraded: Family<DegradedLabels, Counter>,
     /// Tokens by model and direction.
@@ -106,6 +108,8 @@ labels! {
     RequestLabels { api: &'static str, status: u16, cause: &'static str }
     /// Labels of [`Metrics::refusals`].
     RefusalLabels { scope: &'static str, limit: &'static str }
+    /// Labels of [`Metrics::shadow_refusals`].
+    ShadowLabels { plan: Name, scope: &'static str, limit: &'static str }
     /// Labels of [`Metrics::degraded`].
     DegradedLabels { kind: &'static str, cause: &'static str }
     /// Labels of [`Metrics::tokens`].
@@ -150,6 +154,7 @@ impl Default for Metrics {
             registry: Registry::with_prefix("tollgate"),
             requests: Family::default(),
             refusals: Family::default(),
+            shadow_refusals: Family::default(),
             degraded: Family::default(),
             tokens: Family::default(),
             spent: Family::default(),
@@ -182,6 +187,11 @@ impl Default for Metrics {
         let r = &mut metrics.registry;
         r.register("requests", "Requests by route, status and cause of refusal", metrics.requests.clone());
         r.register("refusals", "Refusals by limit and scope", metrics.refusals.clone());
+        r.register(
+            "shadow_refusals",
+            "Requests that proposed plans would have refused, by plan and limit",
+            metrics.shadow_refusals.clone(),
+        );
         r.register("degraded", "Answers for which something was given up, by kind and cause", metrics.degraded.clone());
         r.register("tokens", "Tokens booked, by model and kind", metrics.tokens.clone());
         r.register("spent_nano_usd", "Nano-dollars booked, by model", metrics.spent.clone());

@@ -121,6 +121,8 @@ pub struct Facts {
     pub cause: Option<&'static str>,
     /// The limit that refused: scope and name.
     pub refused_by: Option<(&'static str, &'static str)>,
+    /// The limit of a proposed plan that would have refused: scope and name.
+    pub shadow_refused: Option<(&'static str, &'static str)>,
     pub status: u16,
     pub provider_request_id: Option<String>,
     pub attempts: u32,
@@ -206,6 +208,7 @@ impl Drop for Record {
             cause = facts.cause,
             refused_scope = facts.refused_by.map(|(scope, _)| scope),
             refused_limit = facts.refused_by.map(|(_, limit)| limit),
+            shadow_refused = facts.shadow_refused.map(|(scope, limit)| format!("{scope}.{limit}")).as_deref(),
             degraded = words(&facts.degraded, Degraded::kind).as_deref(),
             degraded_cause = words(&facts.degraded, Degraded::cause).as_deref(),
             pool_level = facts.pool_level,

@@ -7,7 +7,7 @@ use std::path::Path;
 use tollgate::telemetry::Metrics;
 use tollgate::telemetry::metrics::{
     AnomalyLabels, ApiLabels, DegradedLabels, HandshakeLabels, JobLabels, ListenerLabels, ModelLabels, Name, PoolLabels,
-    ReasonLabels, RefusalLabels, RepeatLabels, RequestLabels, ResultLabels, RetryLabels, StoreLabels, TokenLabels,
+    ReasonLabels, RefusalLabels, RepeatLabels, RequestLabels, ResultLabels, RetryLabels, ShadowLabels, StoreLabels, TokenLabels,
     UpstreamLabels, UpstreamNameLabels,
 };
 
@@ -120,6 +120,7 @@ fn every_metric_is_explained_with_its_kind_and_labels() {
     let model = || Name("m".into());
     metrics.requests.get_or_create(&RequestLabels { api: "chat", status: 200, cause: "" }).inc();
     metrics.refusals.get_or_create(&RefusalLabels { scope: "user", limit: "rpm" }).inc();
+    metrics.shadow_refusals.get_or_create(&ShadowLabels { plan: model(), scope: "user", limit: "rpm" }).inc();
     metrics.tokens.get_or_create(&TokenLabels { model: model(), kind: "input" }).inc();
     metrics.degraded.get_or_create(&DegradedLabels { kind: "cheaper", cause: "spend" }).inc();
     metrics.spent.get_or_create(&ModelLabels { model: model() }).inc();

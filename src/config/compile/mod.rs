@@ -176,6 +176,7 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
     desk::warn_unread(c, file, plans.ready.values(), admin.is_some() || triage.webhook.is_some());
     let identity = identity?;
     let customers = plans.customers(file, &identity.default_plan, identity.allow_emails, &mut c.findings);
+    let shadows = plans.shadows(file, &mut c.findings);
     let book = Arc::new(plans.book(file, &identity.default_plan.name, identity.allow_emails));
     Some(Policy {
         server,
@@ -203,6 +204,7 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
         triage,
         records: records(file),
         history: history(file),
+        shadows,
         repeats,
         alerts,
         admin,

@@ -5,7 +5,7 @@ use super::limits::{Written, blocks_all, limits};
 use super::overlay::Overlay;
 use crate::config::book::Book;
 use crate::config::file::{self, File};
-use crate::config::policy::{Plan, Step};
+use crate::config::policy::{Plan, Shadow, Step};
 use crate::config::problem::{Findings, suggestion};
 use crate::config::read::{At, Known as _, Named};
 use crate::config::value::Limitable;
@@ -102,6 +102,33 @@ impl Plans {
     }
 }
 
+impl Plans {
+    /// `[shadow.plans.*]`: by the name of the plan that they stand behind.
+    pub fn shadows(&self, file: &File, findings: &mut Findings) -> HashMap<Arc<str>, Arc<Shadow>> {
+        let written = file.shadow.as_ref().and_then(|shadow| shadow.plans.as_ref()).into_iter().flat_map(|plans| &plans.0);
+        let mut shadows = HashMap::new();
+        for (name, plan) in written {
+            let file::ShadowPlan { place: _, messages, rpm, tpm, spend, quota, user } = plan;
+            let Some((known, _)) = self.find(name, findings) else { continue };
+            let (messages, rpm, tpm) = (messages.as_ref(), rpm.as_ref(), tpm.as_ref());
+            let own = Written { messages, rpm, tpm, spend: spend.as_ref(), quota: quota.as_ref() };
+            let shadow = Shadow { limits: limits(own, findings), user: limits(of_user(user.as_ref()), findings) };
+            shadows.insert(Arc::clone(known), Arc::new(shadow));
+        }
+        shadows
+    }
+}
+
+fn of_user(user: Option<&file::User>) -> Written<'_> {
+    user.map_or_else(Written::default, |user| Written {
+        messages: user.messages.as_ref(),
+        rpm: user.rpm.as_ref(),
+        tpm: user.tpm.as_ref(),
+        spend: user.spend.as_ref(),
+        quota: user.quota.as_ref(),
+    })
+}
+
 /// A new plan inherits nothing, so what it leaves out is unlimited; that should be meant.
 fn warn_unlimited(name: &At<String>, plan: &file::Plan, findings: &mut Findings) {
     let lacking = [
@@ -119,13 +146,6 @@ fn warn_unlimited(name: &At<String>, plan: &file::Plan, findings: &mut Findings)
 
 /// A plan as written, compiled.
 pub fn ready(name: &Arc<str>, plan: &file::Plan, findings: &mut Findings) -> Plan {
-    let user = plan.user.as_ref().map_or_else(Written::default, |user| Written {
-        messages: user.messages.as_ref(),
-        rpm: user.rpm.as_ref(),
-        tpm: user.tpm.as_ref(),
-        spend: user.spend.as_ref(),
-        quota: user.quota.as_ref(),
-    });
     let customer = Written {
         messages: plan.messages.as_ref(),
         rpm: plan.rpm.as_ref(),
@@ -136,7 +156,7 @@ pub fn ready(name: &Arc<str>, plan: &file::Plan, findings: &mut Findings) -> Pla
     Plan {
         name: Arc::clone(name),
         limits: limits(customer, findings),
-        user: limits(user, findings),
+        user: limits(of_user(plan.user.as_ref()), findings),
         max_output_tokens: most(plan.max_output_tokens.as_ref()).and_then(|(at, tokens)| {
             if tokens == 0 {
                 findings.problem(&at.place, "is 0, and no answer is that short", "write at least 1");

@@ -37,6 +37,22 @@ table! {
         on_provider: At<Vec<Step>>,
     }
 
+    /// `[shadow.plans.NAME]`
+    ShadowPlan {
+        /// The message bucket.
+        messages: At<Limitable<Messages>>,
+        /// Requests per minute.
+        rpm: At<Limitable<RateLimit>>,
+        /// Tokens per minute.
+        tpm: At<Limitable<RateLimit>>,
+        /// Dollar caps.
+        spend: Spend,
+        /// Quotas.
+        quota: Quota,
+        /// Limits of each user inside the customer.
+        user: User,
+    }
+
     /// `user`: limits of each user inside a customer.
     User {
         /// The message bucket.

@@ -12,7 +12,7 @@ mod tls;
 pub use access::{Auth, ForwardId, Identity, Key};
 pub use alerts::{Alerts, Destination};
 pub use desk::{Admin, HookUrl, Triage, Webhook};
-pub use limits::{Customer, Gateway, Messages, Plan, Quota, RateLimit, Spend, User};
+pub use limits::{Customer, Gateway, Messages, Plan, Quota, RateLimit, ShadowPlan, Spend, User};
 pub use provider::{Ceiling, Fallback, LongContext, Model, ModelPrice, Pool, Pricing, Upstream};
 pub use tls::Tls;
 
@@ -76,8 +76,16 @@ table! {
         alerts: Alerts,
         /// `[history]`
         history: History,
+        /// `[shadow]`
+        shadow: Shadow,
         /// `[admin]`
         admin: Admin,
+    }
+
+    /// `[shadow]`: plans that are looked at and refuse nothing.
+    Shadow {
+        /// `[shadow.plans.NAME]`
+        plans: Named<ShadowPlan>,
     }
 
     /// `[history]`
