@@ -65,7 +65,7 @@ async fn flushed_scripts_come_back_without_a_failure_or_a_stampede() {
         for task in tasks {
             assert!(task.await.expect("no panic").expect("the store answers").admitted, "round {round}");
         }
-        assert_eq!(calls(&mut connection, "script|load") - loads, 9, "each script once");
+        assert_eq!(calls(&mut connection, "script|load") - loads, 11, "each script once");
     }
     assert_eq!(store.remaining(0, &per_minute(LimitName::Rpm, 300, 0)).await, 0, "one consumption each");
     let asked = store.ask(0, vec![dollars(DOLLAR, 500)]).await;
