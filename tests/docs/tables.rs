@@ -145,6 +145,8 @@ fn every_metric_is_explained_with_its_kind_and_labels() {
 
     metrics.levels.get_or_create(&PoolLabels { pool: model() }).set(1);
     metrics.ceiling_used.get_or_create(&PoolLabels { pool: model() }).set(1);
+    metrics.otlp.export("traces", "ok");
+    metrics.otlp.dropped("queue_full", 1);
     metrics.triage.event("opened");
     metrics.triage.dropped("full");
     metrics.triage.webhook("delivered");
