@@ -95,6 +95,7 @@ mod tests {
                 ],
             ),
             ("", "[history]\ndays = \"300d\"\n", &["t.toml:2: history.days: what is kept of use over time cannot change"]),
+            ("", "[identity]\nnew_customers_per_hour = 5\n", &[]),
             ("", "[concurrency]\nqueue = 5000\n", &["t.toml:1: concurrency: slots and queue come to 5032"]),
         ] {
             let said: Vec<_> = needed(&policy(before), &policy(after), 5_000, &file).iter().map(ToString::to_string).collect();

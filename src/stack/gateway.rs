@@ -5,6 +5,7 @@ use super::empty::EmptyBuckets;
 use super::expected::Expected;
 use super::jobs::Board;
 use super::levels::{LevelKeeper, Levels, pool_of};
+use super::newcomers::Newcomers;
 use super::pauses::{Pauses, RealPauses};
 use super::shadow::Shadows;
 use super::slots::Slots;
@@ -51,6 +52,8 @@ pub struct Gateway {
     pub triage: Desk,
     /// Plans and overrides set at run time.
     pub directory: Arc<Directory>,
+    /// Who was named before.
+    pub(super) newcomers: Arc<Newcomers>,
     /// What is kept of each request.
     pub records: Arc<Records>,
     /// The books of proposed plans.
@@ -159,6 +162,7 @@ impl Gateway {
             triage,
             _keys: KeyKeeper::start(directory.clone()),
             directory,
+            newcomers: Arc::new(Newcomers::new(documents.clone(), ledger.clone(), clock.clone(), metrics.clone())),
             records: Arc::new(Records::start(documents.clone(), metrics.clone())),
             shadows: Shadows::new(clock.clone()),
             history: History::start(documents.clone(), policy.load().history, clock.clone(), metrics.clone()),
