@@ -166,7 +166,8 @@ fn every_metric_is_explained_with_its_kind_and_labels() {
             labels.collect::<BTreeSet<_>>().into_iter().map(str::to_owned).collect::<Vec<_>>(),
         ));
     }
-    let sources = ["alerts", "metrics", "outage", "reload", "tls", "triage"].map(|name| format!("src/telemetry/{name}.rs"));
+    let sources =
+        ["alerts", "metrics", "otlp/count", "outage", "reload", "tls", "triage"].map(|name| format!("src/telemetry/{name}.rs"));
     let registered: usize = sources.iter().map(|path| document(path).matches("r.register").count()).sum();
     assert_eq!(right.len(), registered, "this test touches every metric: {right:#?}");
     let metrics_md = document("docs/metrics.md");
