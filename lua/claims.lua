@@ -7,7 +7,7 @@
 --   elastic claim: fixed, per token (pico-dollars; 0: not elastic), wanted, floor (output caps),
 --   number of claims, then for each:
 --     key index, limit, measure ('m' message, '$' money, '-' other), ceiling ('1' or '0'), amount, max_wait in microseconds,
---     'b' capacity gain unit | 'w' limit | 'm' cap and four period starts in seconds
+--     'b' capacity gain unit mirrors ('1' or '0') | 'w' limit | 'm' cap and four period starts in seconds
 -- Its reply, integers: now, admitted (1 or 0), start_in in microseconds, granted output cap (-1: as wanted), then for each claim:
 --   outcome, its wait in microseconds, used, held, remaining, reset_in in microseconds, booked
 -- and behind them all, what limits.lua calls the floor: how many budgets were repaired, and for each claim the generation (0: no budget)

@@ -4,7 +4,7 @@
 -- Arguments of an end, in this order:
 --   reservation id, number of lines, then for each:
 --     key index, limit, claimed, actual, booked (period start or slot in seconds), forgive ('1' or '0'),
---     'b' capacity gain unit | 'w' limit | 'm' cap and four period starts in seconds
+--     'b' capacity gain unit mirrors ('1' or '0') | 'w' limit | 'm' cap and four period starts in seconds
 -- Its keys are the first four of the script:
 --   1     holds of the customer (hash: reservation -> hold record, see claims.lua)
 --   2, 3  how reservations of the even and of the odd hours ended (hash: reservation -> end; field `hour`: which hour)
@@ -88,7 +88,7 @@ local function settle(e, states, now)
     if c.kind ~= 'm' and not e.charged then used = max(used, c.claimed) end
     if c.kind == 'b' then
       open(c, states, now)
-      c:correct(c.claimed, used, c.forgive)
+      if c.mirrors then c:settle(e.charged and c.claimed or 0, c.actual) else c:correct(c.claimed, used, c.forgive) end
     elseif c.kind == 'w' then
       open(c, states, now)
       c:correct(c.claimed, used, now, c.booked)

@@ -8,6 +8,7 @@
 --
 -- States, one field of a hash per limit (the field is the limit's name):
 --   bucket   b<level> <at> <unit>           units in it (negative: debt), microseconds, units per token
+--            b<level> <at> <unit> <held>         of one that mirrors an account: units of claims in flight
 --   window   w<at> <second>:<amount> ...    microseconds, then the slots, oldest first
 --   budget   <start> <spent> <held> <start> <spent> <held> <generation>
 --            the present period, then the one before it; the generation counts deliberate decreases of what is spent
@@ -18,6 +19,7 @@ local format, match, gmatch, concat = string.format, string.match, string.gmatch
 
 local EXACT = 9007199254740992          -- 2^53
 local JITTER = 1000000                  -- microseconds a clock may step back without a stored time being wrong
+local HEALING = 16                      -- of what cannot be earned, one part in so many pays back what a mirror holds
 local SPAN = 60                         -- seconds a slot stays in a window's sum after its own second
 local YEAR = 31536000000000             -- microseconds until a bucket that never refills is called full
 local HOUR_MS, DAY_MS = 3600000, 86400000
@@ -53,7 +55,7 @@ end
 local function rule(c)
   c.kind = text()
   if c.kind == 'b' then
-    c.capacity, c.gain, c.unit = number(), number(), number()
+    c.capacity, c.gain, c.unit, c.mirrors = number(), number(), number(), text() == '1'
     c.full = c.capacity * c.unit        -- at most 2^51, or the gateway had refused the limit when it was loaded
   elseif c.kind == 'w' then
     c.cap = number()
@@ -150,20 +152,21 @@ Bucket.__index = Bucket
 
 local function stored_bucket(raw)
   if not raw then return nil end
-  local level, at, unit = match(raw, '^b(%-?%d+) (%d+) (%d+)$')
-  level, at, unit = tonumber(level), tonumber(at), tonumber(unit)
-  if level and level >= -EXACT and level <= EXACT and at <= EXACT and unit >= 1 and unit <= EXACT then
-    return level, at, unit
+  local level, at, unit, held = match(raw, '^b(%-?%d+) (%d+) (%d+) ?(%d*)$')
+  level, at, unit, held = tonumber(level), tonumber(at), tonumber(unit), tonumber(held ~= '' and held or 0)
+  if level and level >= -EXACT and level <= EXACT and at <= EXACT and unit >= 1 and unit <= EXACT and held <= EXACT then
+    return level, at, unit, held
   end
 end
 
 function Bucket:open(raw, now)
-  local level, seen, unit = stored_bucket(raw)
+  local level, seen, unit, held = stored_bucket(raw)
   if not level then
-    self.level, self.at = self.full, now
+    self.level, self.at, self.held = self.full, now, 0
     return
   end
   if unit ~= self.unit then
+    held = min(floor(held / unit) * self.unit, EXACT)
     -- The product may pass 2^53 in either direction; the clamps beside and below it then decide, and rounding cannot cross them.
     level = max(floor(level / unit) * self.unit, -EXACT)
   end
@@ -174,6 +177,15 @@ function Bucket:open(raw, now)
     self.level = self.full
   else
     self.level = level + elapsed * self.gain    -- the product is at most what is missing to a full bucket
+  end
+  -- Sixteen times an integer up to 2^51 is exact.
+  if self.gain > 0 and elapsed > HEALING * floor(self.full / self.gain) then held = 0 end
+  self.held = held
+  local beyond = self.level - (self.full - held)        -- positive ones are at most `held`
+  if held > 0 and beyond > 0 then
+    local healed = min(ceil(beyond / HEALING), held)
+    self.level = self.level - (beyond - healed)
+    self.held = held - healed
   end
 end
 
@@ -188,8 +200,21 @@ function Bucket:fit(now, amount, max_wait)
   return REFUSED, wait - max_wait
 end
 
+function Bucket:charge(amount)
+  self.level = max(self.level - min(amount * self.unit, EXACT), -EXACT)     -- a product above 2^53 is clamped
+end
+
 function Bucket:take(amount)
-  self.level = max(self.level - amount * self.unit, -EXACT)
+  self:charge(amount)
+  if self.mirrors then self.held = min(self.held + min(amount * self.unit, EXACT), EXACT) end
+end
+
+-- Ends a hold of a mirror: it is given back, as far as anything is held, and what was used is charged.
+function Bucket:settle(claimed, actual)
+  local given = min(min(claimed * self.unit, EXACT), self.held)
+  self.held = self.held - given
+  self.level = min(self.level + given, self.full)
+  self:charge(actual)
 end
 
 function Bucket:correct(claimed, actual, forgive)
@@ -216,6 +241,7 @@ function Bucket:stands(now)
 end
 
 function Bucket:pack()
+  if self.held > 0 then return format('b%.0f %.0f %.0f %.0f', self.level, self.at, self.unit, self.held) end
   return format('b%.0f %.0f %.0f', self.level, self.at, self.unit)
 end
 

@@ -44,7 +44,7 @@ for _, c in ipairs(lines) do
   open(c, states, now)
   if not kind or kind == c.kind then
     if c.kind == 'b' then
-      c:correct(c.claimed, c.actual, c.forgive)
+      if c.mirrors then c:settle(c.claimed - c.actual, 0) else c:correct(c.claimed, c.actual, c.forgive) end
     elseif c.kind == 'w' then
       c:correct(c.claimed, c.actual, now, c.booked)
     elseif replace(c, c.actual) then

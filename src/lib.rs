@@ -8,7 +8,7 @@
 //! reconcile  the provider's exports beside the history; pure
 //! server     the listener: connections in, a graceful end
 //! reload     another configuration while it runs, whole or not at all
-//! console    pages for operators, in a browser: overview, desk
+//! console    pages for operators, in a browser: overview, desk, lab, settings
 //! admin      the listener for operators: who may, and the desk
 //! stack      the thirteen layers a request passes, in order; routes
 //! lab        what would happen: the limiter under a virtual clock, scenarios, replays
@@ -17,6 +17,7 @@
 //! reply      our own answers: refusal -> status, headers, body; the rate headers
 //! degrade    levels: what is given up when there is not enough; decisions only
 //! directory  plans, overrides and gateway keys set at run time, over those of the configuration
+//! trail      who changed what at run time: kept in the store, and in the log
 //! records    what is kept of each request, to be looked up
 //! history    what each customer used over time, and what each model used per day
 //! repeats    requests that are sent twice, and those that are answered later: what is stored of them
@@ -62,6 +63,7 @@ pub mod stack;
 pub mod store;
 pub mod suggest;
 pub mod telemetry;
+pub mod trail;
 pub mod triage;
 pub mod upstream;
 pub mod webhook;

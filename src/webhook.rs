@@ -9,6 +9,7 @@
 mod post;
 mod sign;
 
+pub(crate) use post::Http;
 pub use post::{Failure, Post};
 pub use sign::{Key, NoKey};
 

@@ -11,5 +11,7 @@ mod browser;
 mod desk;
 #[path = "console/entry.rs"]
 mod entry;
+#[path = "console/lab.rs"]
+mod lab;
 #[path = "console/levels.rs"]
 mod levels;

@@ -8,6 +8,8 @@ mod bed;
 mod chains;
 #[path = "degrade/crowds.rs"]
 mod crowds;
+#[path = "degrade/exhausted.rs"]
+mod exhausted;
 #[path = "degrade/fallbacks.rs"]
 mod fallbacks;
 #[path = "degrade/handoffs.rs"]

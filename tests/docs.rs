@@ -17,6 +17,8 @@ mod codes;
 mod commands;
 #[path = "docs/compose.rs"]
 mod compose;
+#[path = "docs/dashboards.rs"]
+mod dashboards;
 #[path = "docs/refusals.rs"]
 mod refusals;
 #[path = "docs/serving.rs"]

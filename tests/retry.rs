@@ -30,5 +30,7 @@ mod orphans;
 mod pace;
 #[path = "retry/slots.rs"]
 mod slots;
+#[path = "retry/stale.rs"]
+mod stale;
 #[path = "retry/statuses.rs"]
 mod statuses;

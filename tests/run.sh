@@ -176,6 +176,7 @@ gateways_live() {
 }
 
 if [[ $what != sdk ]]; then
+    need promtool prometheus # checks the alert rules and a scrape; the server itself is not started
     need redis-server redis-server # also the sentinels: `redis-server --sentinel`
     need curl curl # the README's lines are run as they stand
     step "Rust tests" rust_tests

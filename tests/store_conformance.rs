@@ -16,6 +16,8 @@ mod fixture;
 mod floor;
 #[path = "store_conformance/leases.rs"]
 mod leases;
+#[path = "store_conformance/look.rs"]
+mod look;
 #[path = "store_conformance/model.rs"]
 mod model;
 #[path = "store_conformance/races.rs"]
@@ -109,6 +111,11 @@ macro_rules! every_case {
             the_tightest_of_several_caps_decides,
             a_grant_that_others_in_flight_leave_no_room_for_waits,
             a_reservation_settles_what_was_granted,
+        );
+        $run!($with, look:
+            a_look_tells_how_limits_stand_and_what_is_held,
+            a_look_changes_nothing,
+            a_look_at_nobody_finds_everything_free,
         );
         $run!($with, replace:
             what_would_not_fit_beside_it_fits_in_its_place,

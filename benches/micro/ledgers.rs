@@ -90,7 +90,7 @@ fn claims(customer: &ScopeKey) -> Vec<Claim> {
     let key = |scope, owner: &str| ScopeKey { scope, owner: owner.into() };
     let rate = |scope: &ScopeKey, limit, measure, amount| {
         let bucket = Bucket::new(1_000_000_000, 1_000_000_000, MINUTE).expect("exact");
-        let rule = Rule::Bucket { bucket, max_wait: 0, forgive: scope.scope != Scope::Pool };
+        let rule = Rule::Bucket { bucket, max_wait: 0, forgive: scope.scope != Scope::Pool, mirrors: false };
         Claim { scope: scope.clone(), limit, rule, measure, amount }
     };
     let budget = |scope: &ScopeKey, period| {

@@ -10,12 +10,15 @@ mod prompts;
 use criterion::Criterion;
 use std::io::Write;
 
+/// Does it once.
+pub type Doing = Box<dyn FnMut()>;
+
 /// Something that is done once a request, set up and ready to be done again.
 pub struct Work {
     /// Its name.
     pub name: &'static str,
     /// Sets it up. `None`, with a message, where something it needs is missing.
-    pub set_up: fn() -> Option<Box<dyn FnMut()>>,
+    pub set_up: fn() -> Option<Doing>,
 }
 
 fn all() -> impl Iterator<Item = Work> {

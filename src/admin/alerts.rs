@@ -2,23 +2,32 @@
 
 use super::{Fault, Shared, input, json};
 use crate::alert::{Alert, Kind};
-use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use axum::routing::get;
 use http::StatusCode;
 use serde_json::{Value, json};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 /// Alerts in a listing when nothing is said.
 const LISTED: usize = 50;
 /// Alerts in a listing at most.
 const MOST: usize = 200;
 
-pub(super) fn routes() -> Router<Shared> {
-    Router::new().route("/admin/alerts", get(list))
+pub(super) fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new().routes(routes!(list_alerts))
 }
 
-async fn list(State(shared): State<Shared>, request: Request) -> Result<Response, Fault> {
+/// What operators were told of in the last weeks, the latest first.
+#[utoipa::path(
+    get, path = "/admin/alerts", tag = "alerts", operation_id = "list_alerts",
+    params(
+        ("limit" = Option<u32>, Query, description = "how many, 50 when absent", minimum = 1, maximum = 200),
+        ("kind" = Option<String>, Query, description = "only of this kind"),
+    ),
+    responses((status = 200, description = "`alerts`, and whether they are all (`complete`)", body = Object)),
+)]
+async fn list_alerts(State(shared): State<Shared>, request: Request) -> Result<Response, Fault> {
     let [limit, kind] = input::query(&request, ["limit", "kind"])?;
     let limit = match limit.as_deref().map(str::parse) {
         None => LISTED,

@@ -8,7 +8,8 @@ use crate::triage::{Conflict, Standing, Trouble};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
-use serde_json::json;
+use serde::Serialize;
+use utoipa::ToSchema;
 
 /// Why not.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,20 +142,20 @@ impl Fault {
 impl IntoResponse for Fault {
     fn into_response(self) -> Response {
         let (status, code) = self.shape();
-        let mut error = json!({ "code": code, "message": self.message() });
+        let mut error = Told { code: code.to_owned(), message: self.message(), ..Told::default() };
         match &self {
             Self::TicketClaimed { agent, until } => {
-                error["held_by"] = json!(agent);
-                error["until"] = json!(rfc3339(*until));
+                error.held_by = Some(agent.to_string());
+                error.until = Some(rfc3339(*until));
             }
-            Self::Changed { version } => error["version"] = json!(version),
+            Self::Changed { version } => error.version = Some(*version),
             Self::TicketEnded { standing, agent } => {
-                error["status"] = json!(standing.as_str());
-                error["ended_by"] = json!(agent);
+                error.status = Some(standing.as_str().to_owned());
+                error.ended_by = Some(agent.as_deref().map(str::to_owned));
             }
             _ => {}
         }
-        let mut response = json(status, &json!({ "error": error }));
+        let mut response = json(status, &Problem { error });
         match self {
             Self::Unauthorized => drop(response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
             Self::StoreUnavailable => drop(response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"))),
@@ -182,4 +183,37 @@ impl From<StoreError> for Fault {
         tracing::warn!(%error, "the store does not answer an operator");
         Self::StoreUnavailable
     }
+}
+
+/// Why something was not done, as it is told.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Problem {
+    /// What is wrong.
+    pub error: Told,
+}
+
+/// What is wrong.
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
+pub struct Told {
+    /// A word for programs, see docs/errors.md.
+    pub code: String,
+    /// A sentence for people.
+    pub message: String,
+    /// Who has claimed the ticket (`ticket_claimed`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_by: Option<String>,
+    /// Until when, RFC 3339 (`ticket_claimed`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// How the ticket stands (`ticket_ended`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<String>,
+    /// Who ended the ticket (`ticket_ended`); null: its time was over.
+    #[schema(value_type = Option<String>)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_by: Option<Option<String>>,
+    /// The version that stands (`changed_meanwhile`); null: nothing is set.
+    #[schema(value_type = Option<u64>)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<Option<u64>>,
 }

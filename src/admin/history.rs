@@ -4,27 +4,27 @@ use super::{Fault, Shared, input, json};
 use crate::domain::CustomerId;
 use crate::history::{Day, Use};
 use crate::store::series::{MAX_ROWS, Ranking};
-use axum::Router;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::response::Response;
-use axum::routing::get;
 use http::StatusCode;
 use serde_json::{Value, json};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 /// Days shown where nobody says which.
 const SHOWN_DAYS: u32 = 30;
 /// Customers shown where nobody says how many.
 const SHOWN_CUSTOMERS: usize = 50;
 
-pub(super) fn routes() -> Router<Shared> {
-    Router::new()
-        .route("/admin/history/total", get(total))
-        .route("/admin/history/total/hours", get(total_hours))
-        .route("/admin/history/customers", get(customers))
-        .route("/admin/history/customers/{id}", get(customer))
-        .route("/admin/history/customers/{id}/hours", get(customer_hours))
-        .route("/admin/history/models", get(models))
-        .route("/admin/history/scan", get(scan))
+pub(super) fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new()
+        .routes(routes!(history_total))
+        .routes(routes!(history_total_hours))
+        .routes(routes!(history_customers))
+        .routes(routes!(history_customer))
+        .routes(routes!(history_customer_hours))
+        .routes(routes!(history_models))
+        .routes(routes!(history_scan))
 }
 
 /// A parameter that is a day; today where it is absent.
@@ -75,26 +75,70 @@ fn hours(found: &[Use]) -> Vec<Value> {
     found.iter().enumerate().map(|(hour, used)| of("hour", json!(hour), used)).collect()
 }
 
-async fn total(State(shared): State<Shared>, request: Request) -> Result<Response, Fault> {
+/// What all customers used together, day by day.
+#[utoipa::path(
+    get, path = "/admin/history/total", tag = "history", operation_id = "history_total",
+    params(
+        ("from" = Option<String>, Query, description = "the first day, `2026-11-30`; absent: 30 days in all", format = Date),
+        ("to" = Option<String>, Query, description = "the last day; absent: today", format = Date),
+    ),
+    responses((status = 200, description = "what was used", body = Object)),
+)]
+async fn history_total(State(shared): State<Shared>, request: Request) -> Result<Response, Fault> {
     let (first, last) = range(&shared, &request)?;
     let found = shared.gateway.history.total_days(first, last).await?;
     Ok(json(StatusCode::OK, &json!({ "days": days(&found) })))
 }
 
-async fn total_hours(State(shared): State<Shared>, request: Request) -> Result<Response, Fault> {
+/// What all customers used together, hour by hour of a day.
+#[utoipa::path(
+    get, path = "/admin/history/total/hours", tag = "history", operation_id = "history_total_hours",
+    params(
+        ("day" = Option<String>, Query, description = "which day, `2026-11-30`; absent: today", format = Date),
+    ),
+    responses((status = 200, description = "what was used", body = Object)),
+)]
+async fn history_total_hours(State(shared): State<Shared>, request: Request) -> Result<Response, Fault> {
     let [text] = input::query(&request, ["day"])?;
     let day = day(&shared, "day", text.as_deref())?;
     let found = shared.gateway.history.total_hours(day).await?;
     Ok(json(StatusCode::OK, &json!({ "day": day, "hours": hours(&found) })))
 }
 
-async fn customer(State(shared): State<Shared>, Path(path): Path<String>, request: Request) -> Result<Response, Fault> {
+/// What a customer used, day by day.
+#[utoipa::path(
+    get, path = "/admin/history/customers/{id}", tag = "history", operation_id = "history_customer",
+    params(
+        ("id" = String, Path, description = "the exact id, percent-encoded", min_length = 1, max_length = 512),
+        ("from" = Option<String>, Query, description = "the first day, `2026-11-30`; absent: 30 days in all", format = Date),
+        ("to" = Option<String>, Query, description = "the last day; absent: today", format = Date),
+    ),
+    responses((status = 200, description = "what was used", body = Object)),
+)]
+async fn history_customer(
+    State(shared): State<Shared>,
+    input::Name(path): input::Name,
+    request: Request,
+) -> Result<Response, Fault> {
     let (id, (first, last)) = (id(&shared, &path)?, range(&shared, &request)?);
     let found = shared.gateway.history.customer_days(&id, first, last).await?;
     Ok(json(StatusCode::OK, &json!({ "customer": id, "days": days(&found) })))
 }
 
-async fn customer_hours(State(shared): State<Shared>, Path(path): Path<String>, request: Request) -> Result<Response, Fault> {
+/// What a customer used, hour by hour of a day.
+#[utoipa::path(
+    get, path = "/admin/history/customers/{id}/hours", tag = "history", operation_id = "history_customer_hours",
+    params(
+        ("id" = String, Path, description = "the exact id, percent-encoded", min_length = 1, max_length = 512),
+        ("day" = Option<String>, Query, description = "which day, `2026-11-30`; absent: today", format = Date),
+    ),
+    responses((status = 200, description = "what was used", body = Object)),
+)]
+async fn history_customer_hours(
+    State(shared): State<Shared>,
+    input::Name(path): input::Name,
+    request: Request,
+) -> Result<Response, Fault> {
     let id = id(&shared, &path)?;
     let [text] = input::query(&request, ["day"])?;
     let day = day(&shared, "day", text.as_deref())?;
@@ -102,7 +146,18 @@ async fn customer_hours(State(shared): State<Shared>, Path(path): Path<String>, 
     Ok(json(StatusCode::OK, &json!({ "customer": id, "day": day, "hours": hours(&found) })))
 }
 
-async fn customers(State(shared): State<Shared>, request: Request) -> Result<Response, Fault> {
+/// Those who spent most on a day.
+#[utoipa::path(
+    get, path = "/admin/history/customers", tag = "history", operation_id = "history_customers",
+    params(
+        ("day" = Option<String>, Query, description = "which day, `2026-11-30`; absent: today", format = Date),
+        ("prefix" = Option<String>, Query, description = "only ids that begin so"),
+        ("skip" = Option<u32>, Query, description = "how many to pass over"),
+        ("limit" = Option<u32>, Query, description = "how many, 50 when absent"),
+    ),
+    responses((status = 200, description = "what was used", body = Object)),
+)]
+async fn history_customers(State(shared): State<Shared>, request: Request) -> Result<Response, Fault> {
     let [text, prefix, skip, limit] = input::query(&request, ["day", "prefix", "skip", "limit"])?;
     let day = day(&shared, "day", text.as_deref())?;
     let limit = number("limit", limit.as_deref(), SHOWN_CUSTOMERS)?.min(MAX_ROWS);
@@ -113,7 +168,16 @@ async fn customers(State(shared): State<Shared>, request: Request) -> Result<Res
     Ok(json(StatusCode::OK, &json!({ "day": day, "customers": shown })))
 }
 
-async fn models(State(shared): State<Shared>, request: Request) -> Result<Response, Fault> {
+/// What each model used, day by day.
+#[utoipa::path(
+    get, path = "/admin/history/models", tag = "history", operation_id = "history_models",
+    params(
+        ("from" = Option<String>, Query, description = "the first day, `2026-11-30`; absent: 30 days in all", format = Date),
+        ("to" = Option<String>, Query, description = "the last day; absent: today", format = Date),
+    ),
+    responses((status = 200, description = "what was used", body = Object)),
+)]
+async fn history_models(State(shared): State<Shared>, request: Request) -> Result<Response, Fault> {
     let (first, last) = range(&shared, &request)?;
     let mut shown = Vec::new();
     for day in first.through(last, crate::history::MOST_DAYS) {
@@ -127,7 +191,16 @@ async fn models(State(shared): State<Shared>, request: Request) -> Result<Respon
     Ok(json(StatusCode::OK, &json!({ "models": shown })))
 }
 
-async fn scan(State(shared): State<Shared>, request: Request) -> Result<Response, Fault> {
+/// All customers of a day, page by page in no order.
+#[utoipa::path(
+    get, path = "/admin/history/scan", tag = "history", operation_id = "history_scan",
+    params(
+        ("day" = Option<String>, Query, description = "which day, `2026-11-30`; absent: today", format = Date),
+        ("after" = Option<String>, Query, description = "`after` of the page before"),
+    ),
+    responses((status = 200, description = "what was used", body = Object)),
+)]
+async fn history_scan(State(shared): State<Shared>, request: Request) -> Result<Response, Fault> {
     let [text, after] = input::query(&request, ["day", "after"])?;
     let day = day(&shared, "day", text.as_deref())?;
     let (found, next) = shared.gateway.history.all_customers(day, after.as_deref()).await?;

@@ -1,10 +1,11 @@
 //! Bodies and query strings of operators, read strictly: what is misspelt is said, not passed over.
 
-use super::Fault;
+use super::{Fault, name};
 use axum::body::Body;
-use axum::extract::Request;
+use axum::extract::{FromRequestParts, Path, Request};
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
+use http::request::Parts;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 use std::borrow::Cow;
@@ -41,6 +42,49 @@ fn is_json(headers: &HeaderMap) -> bool {
     kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
 }
 
+/// The one variable part of a path, decoded.
+pub(super) struct Name(pub(super) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Name {
+    type Rejection = Fault;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Fault> {
+        let path = Path::<String>::from_request_parts(parts, state).await;
+        let path = path.map_err(|_| Fault::InvalidRequest("The path does not hold percent-encoded UTF-8.".to_owned()))?;
+        Ok(Self(path.0))
+    }
+}
+
+/// Who takes something back, in the query: a `DELETE` has no body.
+pub(super) fn by(request: &Request) -> Result<String, Fault> {
+    let [by] = query(request, ["by"])?;
+    let by = by.ok_or_else(|| Fault::InvalidRequest("The parameter `by` says who does it.".to_owned()))?;
+    Ok(name("by", &by)?.to_owned())
+}
+
+/// How many a page holds.
+pub(super) fn limit(text: Option<&str>, otherwise: usize, most: usize) -> Result<usize, Fault> {
+    match text.map(str::parse) {
+        None => Ok(otherwise),
+        Some(Ok(limit)) if (1..=most).contains(&limit) => Ok(limit),
+        Some(_) => Err(Fault::InvalidRequest(format!("`limit` is a number from 1 to {most}."))),
+    }
+}
+
+/// A parameter of at most so many bytes.
+pub(super) fn bounded<'a>(name: &str, text: Option<&'a str>, most: usize) -> Result<Option<&'a str>, Fault> {
+    match text {
+        Some(text) if text.len() > most => Err(Fault::InvalidRequest(format!("`{name}` is at most {most} bytes."))),
+        text => Ok(text),
+    }
+}
+
+/// Where a listing goes on: what `next` of the page before said, a rank and an id.
+pub(super) fn cursor(text: &str) -> Option<(u64, &str)> {
+    let (rank, id) = text.split_once('-')?;
+    Some((rank.parse().ok()?, id))
+}
+
 /// The parameters of a query, each at most once and none but these.
 pub(super) fn query<'a, const N: usize>(
     request: &'a Request<Body>,
@@ -49,7 +93,8 @@ pub(super) fn query<'a, const N: usize>(
     let mut found = [const { None }; N];
     for (name, value) in form_urlencoded::parse(request.uri().query().unwrap_or_default().as_bytes()) {
         let Some(index) = known.iter().position(|known| **known == *name) else {
-            return Err(Fault::InvalidRequest(format!("There is no such parameter; there is {}.", known.join(", "))));
+            let there_is = if N == 0 { "none".to_owned() } else { known.join(", ") };
+            return Err(Fault::InvalidRequest(format!("There is no such parameter; there is {there_is}.")));
         };
         if found[index].replace(value).is_some() {
             return Err(Fault::InvalidRequest(format!("The parameter {} is given twice.", known[index])));

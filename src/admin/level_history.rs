@@ -5,31 +5,32 @@ use crate::domain::Timestamp;
 use crate::reply::rfc3339;
 use crate::stack::Gateway;
 use crate::stack::levels::history::{Change, Why};
-use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use axum::routing::get;
 use http::StatusCode;
 use serde::Serialize;
 use serde_json::json;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 /// Changes when nothing is said, and at most.
 const LISTED: usize = 100;
 const MOST: usize = 1_000;
 
-pub(super) fn routes() -> Router<Shared> {
-    Router::new().route("/admin/levels/history", get(list_changes))
+pub(super) fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new().routes(routes!(list_level_changes))
 }
 
 /// Changes of levels.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct LevelChanges {
     /// The latest first.
     pub changes: Vec<LevelChange>,
 }
 
 /// A change of a pool's level.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct LevelChange {
     /// When, RFC 3339.
     pub at: String,
@@ -90,12 +91,17 @@ pub async fn list(gateway: &Gateway, pool: Option<&str>, limit: usize) -> Result
     Ok(LevelChanges { changes: changes.into_iter().rev().take(limit).map(|(_, change)| change).collect() })
 }
 
-async fn list_changes(State(shared): State<Shared>, request: Request) -> Result<Response, Fault> {
+/// What became of the pools' levels, the latest first.
+#[utoipa::path(
+    get, path = "/admin/levels/history", tag = "levels", operation_id = "list_level_changes",
+    params(
+        ("pool" = Option<String>, Query, description = "only of this pool"),
+        ("limit" = Option<u32>, Query, description = "how many, 100 when absent", minimum = 1, maximum = 1_000),
+    ),
+    responses((status = 200, description = "changes of levels", body = LevelChanges)),
+)]
+async fn list_level_changes(State(shared): State<Shared>, request: Request) -> Result<Response, Fault> {
     let [pool, limit] = input::query(&request, ["pool", "limit"])?;
-    let limit = match limit.as_deref().map(str::parse) {
-        None => LISTED,
-        Some(Ok(limit)) if (1..=MOST).contains(&limit) => limit,
-        Some(_) => return Err(Fault::InvalidRequest(format!("`limit` is a number from 1 to {MOST}."))),
-    };
+    let limit = input::limit(limit.as_deref(), LISTED, MOST)?;
     Ok(json(StatusCode::OK, &json!(list(&shared.gateway, pool.as_deref(), limit).await?)))
 }

@@ -184,7 +184,8 @@ async fn ask(policy: &Policy, client: &Client, question: &Question, model: &str,
     let (head, ()) = request.body(()).map_err(|error| error.to_string())?.into_parts();
     let own = if upstream.api_key.is_none() { key_of_environment(dialect) } else { None };
     let credential = own.as_ref().map(|(name, value)| (name, value));
-    let outgoing = Outgoing { upstream, head: &head, credential, customer: "", model: "", body: Some(body) };
+    let outgoing =
+        Outgoing { upstream, head: &head, credential, customer: "", model: "", trace: None, body: Some(body), fresh: false };
     let reply = client.send(outgoing).await.map_err(|no_reply| format!("no reply: {}", no_reply.as_str()))?;
     let price = policy.prices.get(model);
     read_answer(question.api, reply, price.as_deref(), upstream.idle_timeout).await

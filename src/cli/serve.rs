@@ -47,6 +47,9 @@ async fn serve(policy: Policy, path: Option<PathBuf>, env: Env) -> Result<(), St
     let clock = Arc::new(SystemClock);
     let stores = open(&policy.store, clock.clone()).await.map_err(|error| error.to_string())?;
     let gateway = Gateway::new(policy, stores, clock).map_err(|error| error.to_string())?;
+    if let Some(path) = &path {
+        let _ = gateway.origin.set(path.display().to_string()); // nobody has set it before
+    }
     let reloader = Reloader::new(gateway.clone(), path, env);
     let server = Server::bind(gateway).await.map_err(|error| error.to_string())?;
     let address = server.address().map_err(|error| error.to_string())?;

@@ -3,7 +3,7 @@
 //! A plan that is set at run time is laid over the configured one of its name, as the file's are over the shipped ones. What is said of
 //! a customer is laid over its `[customers.ID]`, and that over its plan.
 
-use super::compile::access::app;
+use super::compile::access::{FindsPlan, app};
 use super::compile::overlay::Overlay;
 use super::compile::plans::ready;
 use super::file::{Customer, Key, Plan as WrittenPlan};
@@ -168,7 +168,7 @@ impl Book {
 fn read_app(
     name: &str,
     said: &Value,
-    plan_named: &mut dyn FnMut(&At<String>, &mut Findings) -> Option<Arc<str>>,
+    plan_named: &mut FindsPlan<'_>,
     pools: Option<&[&str]>,
 ) -> Result<(App, Vec<Warning>), Vec<Problem>> {
     let mut findings = Findings::default();

@@ -2,10 +2,12 @@
 
 mod alerts;
 mod degrade;
+mod telemetry;
 mod tls;
 
 pub use alerts::{AlertKind, Alerts, Destination};
 pub use degrade::{Admin, Class, Classes, Fallback, Handoff, History, Levels, Records, Repeats, Retry, Triage, Webhook};
+pub use telemetry::{Otlp, Telemetry};
 
 pub use tls::{ClientAuth, Tls};
 
@@ -82,6 +84,8 @@ pub struct Policy {
     pub repeats: Repeats,
     /// `[alerts]`
     pub alerts: Alerts,
+    /// `[telemetry]`
+    pub telemetry: Telemetry,
     /// `[admin]`; `None` = there is no such listener.
     pub admin: Option<Admin>,
     /// `[concurrency]`

@@ -64,6 +64,15 @@ impl Read for SecretSource {
 impl At<SecretSource> {
     /// Fetches the secret: one line of visible ASCII, so that it fits a header or a URL.
     pub fn fetch(&self, env: &Env, findings: &mut Findings) -> Option<Secret> {
+        self.fetch_of(env, findings, |byte| byte.is_ascii_graphic())
+    }
+
+    /// The same with spaces inside: the value of a header, such as `Bearer x`.
+    pub fn fetch_line(&self, env: &Env, findings: &mut Findings) -> Option<Secret> {
+        self.fetch_of(env, findings, |byte| byte.is_ascii_graphic() || byte == b' ')
+    }
+
+    fn fetch_of(&self, env: &Env, findings: &mut Findings, fits: fn(u8) -> bool) -> Option<Secret> {
         let (text, from) = match &self.value {
             SecretSource::Given(secret) => (secret.expose().to_owned(), "it".to_owned()),
             SecretSource::Variable(name) => match env.get(name) {
@@ -94,7 +103,7 @@ impl At<SecretSource> {
             findings.problem(&self.place, format!("{from} is empty"), "put the secret in it");
             return None;
         }
-        if !text.bytes().all(|b| b.is_ascii_graphic()) {
+        if !text.bytes().all(fits) {
             findings.problem(
                 &self.place,
                 format!("{from} holds more than one line of visible ASCII characters"),

@@ -4,7 +4,7 @@
 //! Values that may be secrets are never shown, only compared: those of the environment, and addresses, in which credentials hide.
 
 use super::node::{Node, Table, Value};
-use super::problem::{Place, Source};
+use super::problem::{Place, Source, Warning};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -34,6 +34,7 @@ pub struct FileRead {
 pub struct Settings {
     entries: BTreeMap<Arc<str>, Setting>,
     files: Vec<FileRead>,
+    warnings: Vec<Warning>,
 }
 
 #[derive(Clone, Debug)]
@@ -86,8 +87,8 @@ impl fmt::Display for Change {
 
 impl Settings {
     /// Those of a tree, in which the environment has its say already.
-    pub(super) fn of(root: &Table, files: Vec<FileRead>) -> Self {
-        let mut settings = Self { entries: BTreeMap::new(), files };
+    pub(super) fn of(root: &Table, files: Vec<FileRead>, warnings: Vec<Warning>) -> Self {
+        let mut settings = Self { entries: BTreeMap::new(), files, warnings };
         settings.flatten(root, &Place::root(Source::Shipped));
         settings
     }
@@ -112,6 +113,12 @@ impl Settings {
     #[must_use]
     pub fn files(&self) -> &[FileRead] {
         &self.files
+    }
+
+    /// What is odd about them.
+    #[must_use]
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
     }
 
     /// Where a setting was written; `None` = it is not set.

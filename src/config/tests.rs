@@ -5,6 +5,7 @@ mod alerts;
 mod desk;
 mod examples;
 mod problems;
+mod telemetry;
 
 use super::policy::{Auth, BodySource, Counts, ForwardId, Limit, LimitKind, Retry, Step, StoreKind, Unbounded, Unpriced};
 use super::{Env, Policy};

@@ -12,6 +12,8 @@
 //! today     what was used today, by all gateways
 //! levels    /console/levels: what is given up, what was and why; pinning
 //! desk      /console/desk: the tickets of those who wait for a person
+//! lab       /console/lab: what would happen, for a tier and traffic that are typed in, and for known incidents
+//! settings  /console/settings: the configuration in force, and from where each of it comes
 //! ```
 //!
 //! A page is a module with `routes()`, merged below, and a line in the navigation of `page`. What it shows and does goes through the
@@ -22,12 +24,14 @@ mod assets;
 mod chart;
 mod desk;
 mod gate;
+mod lab;
 mod levels;
 mod login;
 mod overview;
 mod page;
 mod parts;
 mod session;
+mod settings;
 mod today;
 
 pub use session::{COOKIE_NAME, LIFETIME};
@@ -59,6 +63,8 @@ pub fn router(gateway: &Arc<Gateway>, settings: &Admin) -> Router {
         .merge(overview::routes())
         .merge(levels::routes())
         .merge(desk::routes())
+        .merge(lab::routes())
+        .merge(settings::routes())
         .route("/console/{*rest}", get(|| async { Trouble::Fault(Fault::RouteNotFound) }))
         .method_not_allowed_fallback(|| async { Trouble::Fault(Fault::MethodNotAllowed) })
         .layer(from_fn_with_state(gate, gate::check))

@@ -27,13 +27,19 @@ pub(super) enum Section {
     Levels,
     /// The triage desk.
     Desk,
+    /// What would happen.
+    Lab,
+    /// The configuration.
+    Settings,
 }
 
 /// The navigation. A new part of the console adds its line here.
-const SECTIONS: [(Section, &str, &str); 3] = [
+const SECTIONS: [(Section, &str, &str); 5] = [
     (Section::Overview, "/console", "Overview"),
     (Section::Levels, "/console/levels", "Levels"),
     (Section::Desk, "/console/desk", "Desk"),
+    (Section::Lab, "/console/lab", "Lab"),
+    (Section::Settings, "/console/settings", "Settings"),
 ];
 
 /// What a page is called, where it stands, and whether it renews itself.

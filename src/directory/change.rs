@@ -1,13 +1,13 @@
 //! Changing what is said: checked by the configuration's own rules, written if nobody else did meanwhile, told to all gateways.
 
 use super::kept::{Credit, Kept};
-use super::trail::Change;
 use super::{Directory, number};
 use crate::config::{Problem, Warning};
 use crate::domain::{CustomerId, NanoUsd, Period, Timestamp};
 use crate::limit::{Scope, ScopeKey};
 use crate::store::StoreError;
 use crate::store::documents::{Collection, Document, Expected, Write, Written};
+use crate::trail::Change;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -81,6 +81,37 @@ impl Directory {
             Ok(Kept { fields: fields.clone(), until: until.map(Timestamp::micros), credits: kept.credits })
         })
         .await
+    }
+
+    /// Changes some keys of what is said of a customer, as a JSON merge patch (RFC 7396) does: `null` takes a key away. `until`: until when
+    /// all of it holds from now on; `None` leaves that as it is.
+    ///
+    /// # Errors
+    /// As of [`DirectoryError`].
+    pub async fn patch_override(
+        &self,
+        by: &str,
+        id: &str,
+        patch: &Map<String, Value>,
+        until: Option<Option<Timestamp>>,
+        expected: Expected,
+    ) -> Result<Set, DirectoryError> {
+        self.change_customer(by, id, expected, |mut kept| {
+            merge(&mut kept.fields, patch);
+            if let Some(until) = until {
+                kept.until = until.map(Timestamp::micros);
+            }
+            Ok(kept)
+        })
+        .await
+    }
+
+    /// Takes all credits of a customer back.
+    ///
+    /// # Errors
+    /// As of [`DirectoryError`].
+    pub async fn clear_credits(&self, by: &str, id: &str) -> Result<Set, DirectoryError> {
+        self.change_customer(by, id, Expected::Anything, |kept| Ok(Kept { credits: Vec::new(), ..kept })).await
     }
 
     /// Assigns a plan to a customer, beside what else is said of it.
@@ -191,7 +222,7 @@ impl Directory {
             self.read(id, number).await?;
             let shown = |kept: &Option<Kept>| kept.as_ref().map(|kept| json!(kept));
             let (before, after) = (shown(&before), shown(&after));
-            self.trail.changed(&Change { by, kind: "override", name: id, before: before.as_ref(), after: after.as_ref() });
+            self.trail.changed(&Change { by, kind: "override", name: id, before: before.as_ref(), after: after.as_ref() }).await;
             return Ok(Set { version, warnings: said.warnings });
         }
         Err(DirectoryError::Conflict(None))
@@ -215,7 +246,7 @@ impl Directory {
         };
         self.publish().await?;
         let before = found.and_then(|found| serde_json::from_slice::<Value>(&found.value).ok());
-        self.trail.changed(&Change { by, kind: "plan", name, before: before.as_ref(), after: said });
+        self.trail.changed(&Change { by, kind: "plan", name, before: before.as_ref(), after: said }).await;
         Ok(version)
     }
 }
@@ -227,4 +258,46 @@ fn check(expected: Expected, found: Option<&Document>) -> Result<(), DirectoryEr
         Expected::Version(version) => found.is_some_and(|found| found.version == version),
     };
     if as_expected { Ok(()) } else { Err(DirectoryError::Conflict(found.map(|found| found.version))) }
+}
+
+/// A JSON merge patch. Nothing is left of a table whose last key is taken away.
+fn merge(fields: &mut Map<String, Value>, patch: &Map<String, Value>) {
+    for (key, value) in patch {
+        match value {
+            Value::Null => drop(fields.remove(key)),
+            Value::Object(inner) => {
+                let mut table = match fields.remove(key) {
+                    Some(Value::Object(table)) => table,
+                    _ => Map::new(),
+                };
+                merge(&mut table, inner);
+                if !table.is_empty() {
+                    fields.insert(key.clone(), Value::Object(table));
+                }
+            }
+            other => drop(fields.insert(key.clone(), other.clone())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_changes_what_it_names_and_null_takes_away() {
+        for (before, patch, after) in [
+            (json!({}), json!({ "rpm": 5 }), json!({ "rpm": 5 })),
+            (json!({ "rpm": 5, "tpm": 7 }), json!({ "rpm": null }), json!({ "tpm": 7 })),
+            (json!({ "spend": { "day": 1 } }), json!({ "spend": { "week": 5 } }), json!({ "spend": { "day": 1, "week": 5 } })),
+            (json!({ "spend": { "day": 1, "week": 5 } }), json!({ "spend": { "day": null } }), json!({ "spend": { "week": 5 } })),
+            (json!({ "spend": { "day": 1 }, "rpm": 2 }), json!({ "spend": { "day": null } }), json!({ "rpm": 2 })),
+            (json!({ "rpm": 5 }), json!({ "rpm": { "rate": "5/m" } }), json!({ "rpm": { "rate": "5/m" } })),
+            (json!({ "on_spend": ["handoff"] }), json!({ "on_spend": [] }), json!({ "on_spend": [] })),
+        ] {
+            let (Value::Object(mut fields), Value::Object(patch)) = (before, patch) else { panic!("objects") };
+            merge(&mut fields, &patch);
+            assert_eq!(Value::Object(fields), after, "{patch:?}");
+        }
+    }
 }

@@ -11,22 +11,23 @@
 //! again after [`REREAD`]. The embedded store has one process, which reads everything at its first request and knows what it changes.
 
 mod change;
+mod current;
 mod kept;
 pub mod keys;
 mod said;
-mod trail;
 mod view;
 
 pub use change::{DirectoryError, Override, Set};
+pub use current::{Assigned, Current, Draft};
 pub use kept::Credit;
 pub use said::Entry;
-pub use trail::{Change, LogTrail, Trail};
 pub use view::View;
 
 use crate::config::Policy;
 use crate::domain::{Clock, Timestamp};
 use crate::store::documents::{Collection, Documents, Listed, MAX_PAGE, Page};
 use crate::store::{Known, Ledger, StoreError};
+use crate::trail::Trail;
 use arc_swap::ArcSwap;
 use kept::Kept;
 use keys::{Uses, kept_key};

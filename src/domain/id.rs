@@ -1,5 +1,6 @@
 //! Who is who: customers, users, apps, requests, reservations.
 
+use super::Timestamp;
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
@@ -148,10 +149,16 @@ pub struct ReservationId(u128);
 macro_rules! random_id {
     ($name:ident, $prefix:literal) => {
         impl $name {
-            /// From 128 random bits.
+            /// From 128 bits that no other id has.
             #[must_use]
             pub const fn new(bits: u128) -> Self {
                 Self(bits)
+            }
+            /// An id of this instant: its millisecond, then 80 of these random bits. Stores that sort by key keep what is written at
+            /// one time in one place, which costs them half of what ids without an order do.
+            #[must_use]
+            pub const fn at(now: Timestamp, random: u128) -> Self {
+                Self(((now.micros() / 1_000) as u128) << 80 | random & ((1 << 80) - 1))
             }
             /// The bits.
             #[must_use]

@@ -3,7 +3,7 @@
 //! Where the encoding is not the model's own, each reply's usage moves the model's factor an eighth of the way. The factor stays between half and twice
 //! what its family begins with, so that one odd reply (a cache that hides input, a prompt the provider added) cannot ruin the estimate.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 use parking_lot::RwLock;
 

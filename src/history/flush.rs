@@ -121,11 +121,14 @@ impl Flusher {
     }
 }
 
+/// A customer's day: all of it, and each hour.
+type DayOfHours = (Cell, Vec<(u32, Cell)>);
+
 /// The rows that something gathered adds to.
 pub fn additions(gathered: Gathered, settings: Settings) -> Vec<Addition> {
     let Gathered { cells, rest, models } = gathered;
     let mut totals: BTreeMap<u32, Cell> = rest.into_iter().collect();
-    let mut days: BTreeMap<(String, u32), (Cell, Vec<(u32, Cell)>)> = BTreeMap::new();
+    let mut days: BTreeMap<(String, u32), DayOfHours> = BTreeMap::new();
     for ((customer, hour), cell) in cells {
         totals.entry(hour).or_default().merge(&cell);
         let (day, hours) = days.entry((customer.as_str().to_owned(), hour / 24)).or_default();

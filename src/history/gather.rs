@@ -5,9 +5,10 @@
 
 use super::counts::{Cause, Count, ModelCount, Peaks};
 use crate::domain::CustomerId;
+use foldhash::quality::RandomState;
+use foldhash::{HashMap, HashSet};
 use parking_lot::Mutex;
-use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -141,7 +142,7 @@ struct Known {
 impl Known {
     fn admits(&mut self, model: &Model, day: u32) -> bool {
         if day > self.day {
-            *self = Self { day, models: HashSet::new() };
+            *self = Self { day, models: HashSet::default() };
         }
         if self.models.contains(model) {
             return true;

@@ -1,5 +1,6 @@
 //! The books of a run: the states of all limits, decided by [`crate::limit::decide`] as both stores do.
 
+use crate::config::policy::{Limit, LimitKind};
 use crate::domain::{NanoUsd, Period, Timestamp, Zone};
 use crate::limit::decide::{self, Hold, State, States};
 use crate::limit::{Admission, BudgetState, Decision, LimitName, Scope, ScopeKey, Settlement};
@@ -36,6 +37,22 @@ impl Books {
     /// Ends a reservation. Every hold is known here: nothing is ever lost.
     pub fn settle(&mut self, now: Timestamp, settlement: &Settlement) {
         decide::settle(now, settlement, Hold::AsClaimed, self);
+    }
+
+    /// What is left of a rate limit, and what there is of it when nothing is used.
+    pub fn left(&mut self, now: Timestamp, scope: &ScopeKey, limit: &Limit) -> (u64, u64) {
+        let state = self.state(scope, limit.name);
+        match (limit.kind, state) {
+            (LimitKind::Bucket(bucket), Some(State::Bucket(state))) => {
+                (bucket.remaining(bucket.advance(Some(state), now)), bucket.capacity())
+            }
+            (LimitKind::Bucket(bucket), _) => (bucket.capacity(), bucket.capacity()),
+            (LimitKind::Sliding(most), Some(State::Window(mut state))) => {
+                state.advance(now);
+                (most.saturating_sub(state.used(now)), most)
+            }
+            (LimitKind::Sliding(most), _) => (most, most),
+        }
     }
 
     /// Books what a customer has spent today, in every period there is.

@@ -61,6 +61,17 @@ const fn colour(fate: Fate) -> RGBColor {
 /// # Errors
 /// See [`ChartError`].
 pub fn svg(report: &Report) -> Result<String, ChartError> {
+    let mut svg = inline(report)?;
+    let after = svg.find("<svg").and_then(|at| svg[at..].find('>').map(|end| at + end + 1)).unwrap_or(0);
+    svg.insert_str(after, DARK);
+    Ok(svg)
+}
+
+/// As [`svg`], without a style of its own: for pages, whose stylesheet knows what is dark.
+///
+/// # Errors
+/// See [`ChartError`].
+pub fn inline(report: &Report) -> Result<String, ChartError> {
     let columns = u32::try_from(report.runs.len()).unwrap_or(1).max(1);
     let size = match (report.runs.is_empty(), &report.sweep) {
         (false, _) => (WIDTH * columns, TITLE + HEIGHTS.iter().sum::<u32>()),
@@ -69,8 +80,6 @@ pub fn svg(report: &Report) -> Result<String, ChartError> {
     };
     let mut svg = String::new();
     draw(report, size, &mut svg).map_err(|error| ChartError::Drawing(error.to_string()))?;
-    let after = svg.find("<svg").and_then(|at| svg[at..].find('>').map(|end| at + end + 1)).unwrap_or(0);
-    svg.insert_str(after, DARK);
     Ok(svg)
 }
 
@@ -183,6 +192,10 @@ macro_rules! legend {
             .draw()?
     };
 }
+
+mod buckets;
+
+pub use buckets::buckets;
 
 fn line(colour: RGBColor) -> impl Fn((i32, i32)) -> PathElement<(i32, i32)> {
     move |(x, y)| PathElement::new(vec![(x, y), (x + 18, y)], stroke(colour))

@@ -33,6 +33,38 @@ pub fn write(scenario: &Scenario, report: &Report, out: &mut impl Write) -> io::
     Ok(())
 }
 
+/// A table of cells: what it shows, and its rows, the first of which are the heads. A row of one cell heads those behind it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Cells {
+    /// What it shows.
+    pub caption: String,
+    /// Its rows; some are shorter than others.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// What [`write()`] writes, for whoever sets it otherwise.
+#[must_use]
+pub fn cells(report: &Report) -> Vec<Cells> {
+    let mut tables = Vec::new();
+    let mut table = |caption: &str, grid: Grid| tables.push(Cells { caption: caption.to_owned(), rows: grid.rows });
+    if !report.runs.is_empty() {
+        table("What became of it", runs(&report.runs));
+    }
+    if let Some(compared) = &report.compared {
+        table("The same requests, by other algorithms", algorithms(compared));
+    }
+    tables.extend(report.sweep.as_ref().map(swept));
+    tables
+}
+
+/// Which limit binds, per size of request, as [`cells`].
+#[must_use]
+pub fn swept(swept: &Swept) -> Cells {
+    let mut grid = sweep(swept);
+    let caption = grid.rows.remove(0).concat();
+    Cells { caption, rows: grid.rows }
+}
+
 fn paragraph(text: &str, out: &mut impl Write) -> io::Result<()> {
     let mut line = String::new();
     for word in text.split_whitespace() {

@@ -3,6 +3,7 @@
 use super::provider::Trailing;
 use super::scenario::{Path, Run};
 use crate::domain::NanoUsd;
+use crate::limit::{LimitName, ScopeKey};
 use std::collections::BTreeMap;
 
 /// What became of a question, from best to worst.
@@ -59,6 +60,8 @@ pub struct CrowdReport {
     pub attempts: u64,
     /// Refusals its clients saw, by what refused.
     pub refusals: BTreeMap<String, u64>,
+    /// Attempts that could not be served as they were asked, by what stopped them first, whether or not something else was found.
+    pub stopped: BTreeMap<String, u64>,
     /// Questions answered on a retry of the gateway's own.
     pub retried: u64,
     /// When the first of its questions was refused or degraded, and when the last.
@@ -140,6 +143,19 @@ pub struct Spending {
     pub cap: Option<NanoUsd>,
 }
 
+/// What was left of a limit, over time.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Left {
+    /// Whose limit it is: the customer's, or a pool's.
+    pub scope: ScopeKey,
+    /// Which.
+    pub limit: LimitName,
+    /// What there is when nothing is used.
+    pub of: u64,
+    /// The least that was left in each step; nothing where there was a debt.
+    pub least: Vec<u64>,
+}
+
 /// What one run came to.
 #[derive(Debug)]
 pub struct RunReport {
@@ -163,6 +179,8 @@ pub struct RunReport {
     pub spending: Vec<Spending>,
     /// Refusals although the provider would have had room at that instant.
     pub refused_with_room: u64,
+    /// The buckets of the first crowd's customer, and those of the pools.
+    pub left: Vec<Left>,
     /// Microseconds per step.
     pub step: u64,
     /// Over time.
@@ -200,6 +218,7 @@ impl RunReport {
             levels: Vec::new(),
             spending: Vec::new(),
             refused_with_room: 0,
+            left: Vec::new(),
             // Whole seconds, so that a chart's axis has round numbers.
             step: (run.length / STEPS).div_ceil(1_000_000).max(1) * 1_000_000,
             steps: Vec::new(),

@@ -2,6 +2,7 @@
 
 mod chain;
 mod forward;
+mod watch;
 
 use super::books;
 use super::crowd::{Arrival, Stream};
@@ -86,6 +87,7 @@ struct World<'a> {
     open: u64,
     gateway: Gateway,
     accounts: Vec<Account>,
+    watched: Vec<watch::Watched>,
     report: RunReport,
 }
 
@@ -123,6 +125,7 @@ impl<'a> World<'a> {
             open: 0,
             gateway,
             accounts: run.providers.iter().map(Account::new).collect(),
+            watched: Vec::new(),
             report: RunReport::new(run, taking_part),
         };
         for index in &run.crowds {
@@ -131,6 +134,7 @@ impl<'a> World<'a> {
             world.next_arrival(*index, crowds);
         }
         if run.path == Path::Tollgate {
+            world.choose_watched(crowds);
             world.schedule(0, Event::Tick);
         }
         world
@@ -171,6 +175,7 @@ impl<'a> World<'a> {
                 let now = self.now;
                 let step = self.report.at(now);
                 step.level = step.level.max(level);
+                self.watch();
                 if self.open > 0 {
                     self.schedule(LOOK, Event::Tick);
                 }
@@ -179,14 +184,11 @@ impl<'a> World<'a> {
     }
 
     fn question(&self, index: usize, crowd: &Crowd, arrival: Arrival) -> Question<'a> {
-        let id = if crowd.customers > 1 { format!("{}-{}", crowd.id, arrival.customer) } else { crowd.id.to_string() };
-        let policy: &'a Policy = &self.run.policy;
-        let configured = || policy.customers.get(&*id).or(Some(&policy.identity.default_plan));
-        let plan = crowd.plan.as_ref().and_then(|plan| policy.plans.get(plan)).or_else(configured);
+        let id = id_of(crowd, arrival.customer);
         Question {
             crowd: index,
             customer: books::customer(&id),
-            plan: plan.expect("there is a default plan"),
+            plan: plan_of(&self.run.policy, crowd, &id),
             arrival,
             attempts: 0,
             asked: self.now,
@@ -314,4 +316,15 @@ impl<'a> World<'a> {
         }
         self.report
     }
+}
+
+/// The id of one of a crowd's customers.
+fn id_of(crowd: &Crowd, customer: u64) -> String {
+    if crowd.customers > 1 { format!("{}-{customer}", crowd.id) } else { crowd.id.to_string() }
+}
+
+/// The plan of one of a crowd's customers.
+fn plan_of<'a>(policy: &'a Policy, crowd: &Crowd, id: &str) -> &'a Arc<Plan> {
+    let configured = || policy.customers.get(id).unwrap_or(&policy.identity.default_plan);
+    crowd.plan.as_ref().and_then(|plan| policy.plans.get(plan)).unwrap_or_else(configured)
 }

@@ -3,6 +3,13 @@
 //! A rate such as 5 per minute earns 1/12,000,000 token a microsecond. Instead of fractions the level is kept in *units* chosen per
 //! bucket so that one microsecond earns a whole number of them: the rate is reduced to lowest terms `gain / unit`, a token is worth
 //! `unit` units and a microsecond earns `gain`. Every number stays below 2⁵³, so a Lua script computes the very same.
+//!
+//! **Mirrors.** A claim is taken at once and corrected at settlement. While the request runs the bucket fills up again, so a refund could
+//! give back what the refill has given already. For a limit of our own that is a kindness. A bucket that mirrors an account which is
+//! charged with what was used would show room that the account does not have. So such a bucket knows how much of the claims in flight is
+//! `held`: level and held together are what the account has, and never more than a full bucket, as nothing is earned there either. A
+//! refund is at most what is held, and what was used is charged when it is settled. What nobody ends (its gateway died) is paid back
+//! slowly: of what a full account would have earned, one part in sixteen goes from held to the level.
 
 use crate::domain::Timestamp;
 
@@ -11,6 +18,10 @@ pub const MAX_EXACT: u64 = 1 << 53;
 
 /// A clock that jumps back by less than this is jitter between readers; by more, and the stored time is the wrong one.
 pub const JITTER_MICROS: u64 = 1_000_000;
+
+/// One part in so many of what cannot be earned pays back what is held of a mirror; after as many refills of a whole bucket without any
+/// request nothing is.
+const HEALING: u64 = 16;
 
 /// A bucket of `capacity` tokens that refills at `gain / unit` tokens per microsecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +51,16 @@ pub struct BucketState {
     pub at: Timestamp,
     /// Units per token at that time, so that a changed limit can convert the level.
     pub unit: u64,
+    /// Of a mirror: units of claims in flight.
+    pub held: u64,
+}
+
+impl BucketState {
+    /// A level of which nothing is held.
+    #[must_use]
+    pub const fn of(level: i64, at: Timestamp, unit: u64) -> Self {
+        Self { level, at, unit, held: 0 }
+    }
 }
 
 /// Whether an amount fits a bucket or window.
@@ -116,9 +137,10 @@ impl Bucket {
     /// The state at `now`: refilled, converted to the present limit, never above capacity.
     #[must_use]
     pub fn advance(&self, state: Option<BucketState>, now: Timestamp) -> BucketState {
-        let Some(old) = state else { return BucketState { level: self.full(), at: now, unit: self.unit } };
-        let mut level = old.level;
+        let Some(old) = state else { return BucketState::of(self.full(), now, self.unit) };
+        let (mut level, mut held) = (old.level, old.held);
         if old.unit != self.unit {
+            held = (held / old.unit.max(1)).saturating_mul(self.unit).min(MAX_EXACT);
             level = level.div_euclid(old.unit.max(1).cast_signed()).saturating_mul(self.unit.cast_signed());
             level = level.max(-MAX_EXACT.cast_signed());
         }
@@ -133,7 +155,16 @@ impl Bucket {
         } else {
             level + (elapsed * self.gain).cast_signed()
         };
-        BucketState { level, at, unit: self.unit }
+        if self.gain > 0 && elapsed > HEALING * (self.full().unsigned_abs() / self.gain) {
+            held = 0;
+        }
+        let beyond = u64::try_from(level - (self.full() - held.cast_signed())).unwrap_or(0);
+        if held > 0 && beyond > 0 {
+            let healed = beyond.div_ceil(HEALING).min(held);
+            level -= (beyond - healed).cast_signed();
+            held -= healed;
+        }
+        BucketState { level, at, unit: self.unit, held }
     }
 
     /// Whether `amount` tokens fit an advanced state, waiting at most `max_wait` microseconds from `now`.
@@ -157,6 +188,20 @@ impl Bucket {
     /// Takes `amount` tokens, into debt if need be.
     pub fn take(&self, state: &mut BucketState, amount: u64) {
         state.level = state.level.saturating_sub(self.in_units(amount)).max(-MAX_EXACT.cast_signed());
+    }
+
+    /// Takes `amount` tokens of a mirror, which are held until [`Bucket::settle`].
+    pub fn hold(&self, state: &mut BucketState, amount: u64) {
+        self.take(state, amount);
+        state.held = (state.held + self.in_units(amount).unsigned_abs()).min(MAX_EXACT);
+    }
+
+    /// Ends a hold of a mirror: it is given back, as far as anything is held, and what was used is charged.
+    pub fn settle(&self, state: &mut BucketState, claimed: u64, actual: u64) {
+        let given = self.in_units(claimed).unsigned_abs().min(state.held);
+        state.held -= given;
+        state.level = state.level.saturating_add_unsigned(given).min(self.full());
+        self.take(state, actual);
     }
 
     /// Corrects `claimed` to `actual`: a refund never above capacity, an overrun into debt.
@@ -265,7 +310,7 @@ mod tests {
     #[test]
     fn the_wait_is_the_exact_instant() {
         let bucket = Bucket::new(10_000, 10_000, MINUTE).expect("exact");
-        let mut state = Some(BucketState { level: bucket.full(), at: Timestamp(0), unit: bucket.unit() });
+        let mut state = Some(BucketState::of(bucket.full(), Timestamp(0), bucket.unit()));
         assert_eq!(ask(bucket, &mut state, 0, 10_000), Fit::Now);
         let Fit::Refused(wait) = ask(bucket, &mut state, 1, 1_000) else { panic!("empty") };
         assert!(matches!(ask(bucket, &mut state, wait, 1_000), Fit::Refused(1)));
@@ -305,7 +350,7 @@ mod tests {
     #[test]
     fn the_deepest_debt_survives_a_change_of_limit() {
         let fine = Bucket::new(7, 7, 10 * SECOND).expect("exact");
-        let deep = BucketState { level: -MAX_EXACT.cast_signed(), at: Timestamp(0), unit: 1 };
+        let deep = BucketState::of(-MAX_EXACT.cast_signed(), Timestamp(0), 1);
         let converted = fine.advance(Some(deep), Timestamp(0));
         assert_eq!(converted.level, -MAX_EXACT.cast_signed());
         assert_eq!(fine.remaining(converted), 0);
@@ -314,8 +359,7 @@ mod tests {
     #[test]
     fn time_that_runs_back_neither_earns_nor_locks_out() {
         let bucket = Bucket::new(60, 60, MINUTE).expect("exact");
-        let hour_ahead =
-            BucketState { level: 5 * bucket.unit().cast_signed(), at: Timestamp(3_600 * SECOND), unit: bucket.unit() };
+        let hour_ahead = BucketState::of(5 * bucket.unit().cast_signed(), Timestamp(3_600 * SECOND), bucket.unit());
         let mut state = Some(hour_ahead);
         assert_eq!(ask(bucket, &mut state, 10 * SECOND, 5), Fit::Now);
         assert_eq!(ask(bucket, &mut state, 10 * SECOND, 1), Fit::Refused(SECOND));

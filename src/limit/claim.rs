@@ -122,6 +122,9 @@ pub enum Rule {
         max_wait: u64,
         /// Whether an overrun's debt ends at minus one capacity (customer and user) or not at all (the ceiling).
         forgive: bool,
+        /// Whether it mirrors an account that is charged with what was used once the reply is there (`counts = "actual"`): see
+        /// [`super::bucket`].
+        mirrors: bool,
     },
     /// A sliding window of 60 s.
     Window {

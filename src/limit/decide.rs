@@ -208,6 +208,11 @@ pub fn admit(now: Timestamp, admission: &Admission, states: &mut impl States) ->
     }
 }
 
+/// How limits stand at `now`, and what each would answer to its claim. Takes nothing.
+pub fn look(now: Timestamp, claims: &[Claim], states: &mut impl States) -> Vec<Verdict> {
+    claims.iter().map(|claim| Open::read(now, claim, states).verdict(now, claim)).collect()
+}
+
 /// What a store knows of the hold of a reservation that ends.
 #[derive(Clone, Copy, Debug)]
 pub enum Hold<'a> {
@@ -237,6 +242,10 @@ pub fn settle(now: Timestamp, settlement: &Settlement, hold: Hold<'_>, states: &
         let mut state = advanced(now, claim, state);
         let refunded = if charged { *actual } else { claim.amount.max(*actual) };
         match (&mut state, claim.rule) {
+            (State::Bucket(state), Rule::Bucket { bucket, mirrors: true, .. }) => {
+                let claimed = if charged { claim.amount } else { 0 };
+                bucket.settle(state, claimed, *actual);
+            }
             (State::Bucket(state), Rule::Bucket { bucket, forgive, .. }) => {
                 bucket.correct(state, claim.amount, refunded, forgive);
             }
@@ -341,6 +350,7 @@ impl Open {
     fn take(&mut self, now: Timestamp, claim: &Claim) {
         let start = now.plus(self.wait());
         match (&mut self.state, claim.rule) {
+            (State::Bucket(state), Rule::Bucket { bucket, mirrors: true, .. }) => bucket.hold(state, self.amount),
             (State::Bucket(state), Rule::Bucket { bucket, .. }) => bucket.take(state, self.amount),
             (State::Window(state), _) => state.take(start.secs(), self.amount),
             (State::Budget(state), _) => state.hold(self.amount),

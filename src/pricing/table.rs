@@ -2,7 +2,7 @@
 
 use super::litellm::{self, PriceFileError, Warning};
 use super::{Price, builtin};
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::fmt;
 use std::sync::Arc;
 

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 const LONGEST: usize = 512;
 
 /// See the module. Absent is what was not known; times are microseconds.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[schema(as = RequestRecord)]
 #[serde(default)]
 #[expect(missing_docs, reason = "the names are those of the access log, described in docs/metrics.md")]
 pub struct Entry {

@@ -4,10 +4,14 @@
 //! queue is full, because the store is away or slow, records are dropped and counted; nobody waits for them, and nothing else depends
 //! on them. They are forgotten after `[records] keep`.
 
+mod customers;
 mod entry;
+mod notable;
 mod queue;
 
+pub use customers::{REMEMBERED, Seen};
 pub use entry::Entry;
+pub use notable::{Notable, Outcome};
 
 use crate::store::StoreError;
 use crate::store::documents::{Collection, Documents, MAX_ID};
@@ -61,6 +65,31 @@ impl Records {
         serde_json::from_slice(&found.value)
             .map(Some)
             .map_err(|error| StoreError::Failed(format!("a record of a request: {error}")))
+    }
+
+    /// The latest requests of a customer that were not served as asked, the latest first; at most [`REMEMBERED`], and as old as records
+    /// are kept.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store could not be asked.
+    pub async fn refusals(&self, customer: &str) -> Result<Vec<Notable>, StoreError> {
+        customers::refusals(&*self.documents, customer).await
+    }
+
+    /// When a customer was seen; `None` = not in the last three months.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store could not be asked.
+    pub async fn seen(&self, customer: &str) -> Result<Option<Seen>, StoreError> {
+        customers::seen(&*self.documents, customer).await
+    }
+
+    /// Customers that were seen in the last three months, by id, after this one.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store could not be asked.
+    pub async fn customers(&self, after: &str, limit: usize) -> Result<Vec<(String, Seen)>, StoreError> {
+        customers::list(&*self.documents, after, limit).await
     }
 
     /// Waits until everything handed over so far is written, for so long. Gives whether it is.

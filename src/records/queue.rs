@@ -1,6 +1,7 @@
 //! Writing records: many in one call, repeated while the store is away.
 
 use super::Entry;
+use super::customers::Notes;
 use crate::store::StoreError;
 use crate::store::documents::{Collection, Documents, Expected, MAX_ID, Write};
 use crate::telemetry::Metrics;
@@ -11,7 +12,10 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 /// Records in one call.
-const BATCH: usize = 128;
+const BATCH: usize = 512;
+/// How long records gather before they are written: waking up for each of them would cost more than writing it. Nobody looks a request
+/// up that fast.
+const GATHER: Duration = Duration::from_millis(10);
 /// Between the first failure and the next attempt; doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
@@ -28,6 +32,7 @@ pub enum Told {
 
 /// Writes what it is told until nobody can tell anything any more.
 pub async fn run(documents: Arc<dyn Documents>, mut queue: mpsc::Receiver<Told>, metrics: Arc<Metrics>) {
+    let mut notes = Notes::start(documents.clone());
     let mut told = Vec::with_capacity(BATCH);
     while queue.recv_many(&mut told, BATCH).await > 0 {
         let (mut writes, mut records, mut flushes) = (Vec::new(), 0, Vec::new());
@@ -35,7 +40,9 @@ pub async fn run(documents: Arc<dyn Documents>, mut queue: mpsc::Receiver<Told>,
             match told {
                 Told::Ended(ended) => {
                     records += 1;
-                    add(&mut writes, &ended);
+                    let entry = Entry::of(&ended);
+                    notes.note(&ended, &entry);
+                    add(&mut writes, &ended, entry);
                 }
                 Told::Flush(ack) => flushes.push(ack),
             }
@@ -43,15 +50,18 @@ pub async fn run(documents: Arc<dyn Documents>, mut queue: mpsc::Receiver<Told>,
         if !writes.is_empty() && !write(&*documents, &writes, &queue).await {
             metrics.records_dropped.inc_by(records);
         }
+        let pressed = !flushes.is_empty();
         for ack in flushes {
-            let _ = ack.send(()); // whoever asked may have lost patience
+            notes.flush(ack).await;
+        }
+        if !pressed && !queue.is_closed() {
+            tokio::time::sleep(GATHER).await;
         }
     }
 }
 
 /// What one record takes: itself, and its name at the provider's.
-fn add(writes: &mut Vec<Write>, ended: &Ended) {
-    let entry = Entry::of(ended);
+fn add(writes: &mut Vec<Write>, ended: &Ended, entry: Entry) {
     let Ok(value) = serde_json::to_vec(&entry) else { return };
     let document = |collection, id, value| Write {
         collection,

@@ -44,6 +44,10 @@ impl Documents for Faulty {
     }
 
     fn put_all<'a>(&'a self, writes: &'a [Write], now: Option<Timestamp>) -> BoxFuture<'a, Result<(), StoreError>> {
+        // Which customers were seen is written by itself, and kept for longer.
+        if writes.iter().all(|write| write.collection == Collection::Customers) {
+            return self.inner.put_all(writes, now);
+        }
         self.calls.fetch_add(1, Ordering::SeqCst);
         if let Some(error) = self.errors.lock().pop() {
             return std::future::ready(Err(error)).boxed();

@@ -47,6 +47,10 @@ pub fn needed(before: &Policy, after: &Policy, places: usize, file: &Source) -> 
     if before.history != after.history {
         refuse("history.days", "what is kept of use over time cannot change while the gateway runs".to_owned());
     }
+    if before.telemetry.otlp != after.telemetry.otlp {
+        let key = after.settings.source("telemetry.otlp.endpoint").map_or("telemetry.otlp", |_| "telemetry.otlp.endpoint");
+        refuse(key, "what goes to the OpenTelemetry collector cannot change while the gateway runs".to_owned());
+    }
     let most = after.concurrency.slots.saturating_add(after.concurrency.queue);
     if most > places {
         let reason = format!("slots and queue come to {most} requests, and at its start the gateway made room for {places}");
@@ -95,6 +99,12 @@ mod tests {
                 ],
             ),
             ("", "[history]\ndays = \"300d\"\n", &["t.toml:2: history.days: what is kept of use over time cannot change"]),
+            (
+                "",
+                "[telemetry.otlp]\nendpoint = \"http://127.0.0.1:4318\"\n",
+                &["t.toml:2: telemetry.otlp.endpoint: what goes to the OpenTelemetry collector cannot change"],
+            ),
+            ("", "[telemetry]\npropagate = true\n", &[]),
             ("", "[concurrency]\nqueue = 5000\n", &["t.toml:1: concurrency: slots and queue come to 5032"]),
         ] {
             let said: Vec<_> = needed(&policy(before), &policy(after), 5_000, &file).iter().map(ToString::to_string).collect();

@@ -149,6 +149,11 @@ impl Server {
         if !self.gateway.history.flush(left().max(SETTLING)).await {
             tracing::warn!("stopped with a part of the history that the store did not take");
         }
+        if let Some(otlp) = &self.gateway.otlp
+            && !otlp.drain(left().max(SETTLING)).await
+        {
+            tracing::warn!("stopped with spans that the OpenTelemetry collector did not take");
+        }
         if !self.gateway.records.drain(left().max(SETTLING)).await {
             tracing::warn!("stopped with records of requests that the store did not take");
         }

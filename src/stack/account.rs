@@ -7,12 +7,14 @@
 use super::call::Call;
 use super::failed::ProviderFault;
 use super::gateway::Gateway;
+use crate::config::policy::Upstream;
 use crate::domain::NanoUsd;
 use crate::estimate::InputCount;
 use crate::pricing::Price;
 use crate::store::leases::Metered;
 use crate::store::reservation::{Actuals, Reservation};
 use crate::telemetry::metrics::{AnomalyLabels, ModelLabels, Name};
+use crate::telemetry::otlp::{Kind, StepId};
 use crate::telemetry::{Ending, Record};
 use crate::upstream::breakers::Leave;
 use crate::upstream::{Broke, End, OnEnd};
@@ -35,6 +37,11 @@ pub struct Account {
     api: Api,
     model: Arc<str>,
     plan: Arc<str>,
+    upstream: Arc<Upstream>,
+    /// Whether the price table lists the model.
+    known: bool,
+    /// The present attempt in its trace.
+    step: StepId,
     price: Option<Arc<Price>>,
     asked_tier: Option<String>,
     /// Whether the prompt goes on with context that only the provider has: nothing to learn from then.
@@ -107,6 +114,9 @@ impl Account {
             api: call.who.api,
             model: call.target.model.clone(),
             plan: call.who.customer.plan.name.clone(),
+            upstream: call.target.upstream.clone(),
+            known: call.who.record.is_traced() && call.who.policy.prices.lists(&call.target.model),
+            step: StepId::default(),
             price: call.target.price.clone(),
             asked_tier: call.request.as_ref().and_then(|request| request.service_tier.clone()),
             stored_context: call.request.as_ref().is_some_and(|request| request.features.stored_context),
@@ -143,12 +153,15 @@ impl Account {
         metered.tell(self.charged.cost.saturating_add(price.cost(&usage, tier)));
     }
 
-    /// An attempt is made. Should the client leave before there is an answer, the prompt is charged.
-    pub fn attempt(&mut self) {
+    /// An attempt is made; the how manieth. Should the client leave before there is an answer, the prompt is charged.
+    pub fn attempt(&mut self) -> u32 {
         self.attempts += 1;
         self.attempting = true;
         self.charged.add(&std::mem::take(&mut self.charged_last));
         self.record.note(|facts| facts.attempts += 1);
+        let (model, known, upstream) = (&self.model, self.known, &self.upstream);
+        self.step = self.record.begin(|| Kind::Attempt { model: model.clone(), known, upstream: upstream.clone() });
+        self.attempts
     }
 
     /// The attempt has the provider's leave; kept so that an answer that breaks later is reported, too.
@@ -210,6 +223,7 @@ impl Account {
 
     fn note_end(&mut self, end: &End) {
         let summary = &end.summary;
+        self.record.end(self.step, fault_of(end));
         if let (Some(reservation), Some(model)) = (&mut self.reservation, &summary.model) {
             reservation.served_by(model);
         }
@@ -297,6 +311,17 @@ impl Account {
     }
 }
 
+/// What went wrong with an answer that had begun, for the trace.
+fn fault_of(end: &End) -> Option<&'static str> {
+    match end.broke {
+        _ if end.summary.error.is_some() => Some("server_error"),
+        Some(Broke::ClientGone) => Some("client_gone"),
+        Some(Broke::Silence) => Some("timeout"),
+        Some(Broke::Upstream | Broke::Unfinished) => Some("broken"),
+        None => None,
+    }
+}
+
 impl Drop for Account {
     /// The client left before the provider answered. What was sent is charged: the prompt, and no output. What was not is given back
     /// by the reservation's own drop. Between two attempts there is nothing to charge.
@@ -307,6 +332,7 @@ impl Drop for Account {
         if !self.attempting {
             return self.settle_failed();
         }
+        self.record.end(self.step, Some("client_gone"));
         self.record.note(|facts| facts.ending = Ending::ClientGone);
         if self.api.is_free() {
             self.settle(&Actuals { attempted: true, ..Actuals::default() });

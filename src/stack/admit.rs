@@ -12,10 +12,12 @@ use super::slots::NoSlot;
 use crate::history::Teller;
 use crate::limit::{Admission, Claim, Decision, Measure, Refusal, Remedy, Scope};
 use crate::reply::{self, Rejection, Standing};
+use crate::store::leases::About;
 use crate::store::reservation::Reservation;
 use crate::store::settler::SettlePlace;
 use crate::store::{Asked, StoreError};
 use crate::telemetry::metrics::StoreLabels;
+use crate::telemetry::otlp::Kind;
 use crate::upstream::Tasks;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -103,14 +105,17 @@ async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<
         (None, false) => Asks::Whole,
     };
     let asked_at = gateway.clock.now();
-    let (admission, decision, taken) = match earlier.replaces {
-        Some(used) => replace(gateway, used, admission).await?,
+    let step = call.who.record.begin(|| Kind::Admission);
+    let asked = match earlier.replaces {
+        Some(used) => replace(gateway, used, admission).await,
         None => {
             let place = gateway.settler.try_place().ok_or(Rejection::Overloaded { retry_in: 1_000_000 })?;
-            let (admission, decision, place) = ask(gateway, admission, place, call).await?;
-            (admission, decision, Taken::Place(place))
+            let asked = ask(gateway, admission, place, call).await;
+            asked.map(|(admission, decision, place)| (admission, decision, Taken::Place(place)))
         }
     };
+    call.who.record.end(step, asked.as_ref().err().map(Rejection::cause));
+    let (admission, decision, taken) = asked?;
     gateway.watch(&call.who, &admission.claims, &decision);
     // Before the cap is lowered: the shadow is asked what the request asked for.
     let shadow = shadow::look(gateway, call, asks, elastic, decision.at);
@@ -134,6 +139,9 @@ async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<
         Taken::Place(place) => Reservation::new(id, customer, &admission.claims, elastic.as_ref(), &decision, place),
         Taken::Replaced(reservation) => reservation,
     };
+    if let Some(metered) = reservation.metered() {
+        metered.concerns(About { request: call.who.record.id, model: call.target.model.clone() });
+    }
     let teller = Teller {
         history: gateway.history.clone(),
         customer: call.who.customer.id.clone(),
@@ -155,7 +163,10 @@ async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<
         let second = Admission { claims: later, elastic: None, ..admission };
         // Should the client leave during this call, the ceiling may stay claimed for an attempt that is never made: at most one minute's
         // refill late, never early. Its own limits are given back.
-        let decision = decide(gateway, &second).await?;
+        let step = call.who.record.begin(|| Kind::Admission);
+        let decided = decide(gateway, &second).await;
+        call.who.record.end(step, decided.as_ref().err().map(Rejection::cause));
+        let decision = decided?;
         if !decision.admitted {
             return Err(refused(call, &second, &decision, standing));
         }
@@ -171,7 +182,9 @@ async fn wait(call: &Call, micros: u64) {
     if micros > 0 {
         let wait = Duration::from_micros(micros);
         call.who.record.note(|facts| facts.waited += wait);
+        let step = call.who.record.begin(|| Kind::Wait("limit"));
         tokio::time::sleep(wait).await;
+        call.who.record.end(step, None);
     }
 }
 

@@ -6,6 +6,8 @@ use super::call::Call;
 use super::gateway::Gateway;
 use super::{admit, token_rate};
 use crate::limit::{Admission, Rule};
+use crate::reply::Rejection;
+use crate::telemetry::otlp::Kind;
 use std::time::Duration;
 
 /// Claims the ceiling for a further attempt, adds it to the reservation and waits for its turn. Gives how long that took, which is within
@@ -33,12 +35,19 @@ pub async fn claim_attempt(call: &Call, account: &mut Account, gateway: &Gateway
             elastic: None,
             lease: u64::try_from(gateway.lease.as_micros()).unwrap_or(u64::MAX),
         };
-        let decision = admit::decide(gateway, &admission).await.ok().filter(|decision| decision.admitted)?;
+        let step = call.who.record.begin(|| Kind::Admission);
+        let decided = admit::decide(gateway, &admission).await;
+        call.who.record.end(step, decided.as_ref().err().map(Rejection::cause));
+        let decision = decided.ok().filter(|decision| decision.admitted)?;
         reservation.extend(&admission.claims, None, &decision);
         let start_in = Duration::from_micros(decision.start_in);
         waited += start_in;
         call.who.record.note(|facts| facts.waited += start_in);
-        gateway.pauses.pause(start_in).await;
+        if !start_in.is_zero() {
+            let step = call.who.record.begin(|| Kind::Wait("ceiling"));
+            gateway.pauses.pause(start_in).await;
+            call.who.record.end(step, None);
+        }
         claims = admission.claims;
         claims.retain(|claim| decision.deferred() && claim.is_ceiling());
     }

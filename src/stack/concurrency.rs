@@ -8,6 +8,7 @@ use super::failed::Failed;
 use super::gateway::Gateway;
 use super::slots::{NoSlot, Permit, Turn};
 use crate::reply::Rejection;
+use crate::telemetry::otlp::Kind;
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -86,7 +87,9 @@ async fn slot(call: &Call, gateway: &Gateway) -> Result<Permit, Rejection> {
             gateway.metrics.queued.inc();
             let _leaves = Leaves(gateway);
             let before = call.who.record.elapsed();
+            let step = call.who.record.begin(|| Kind::Wait("slot"));
             let permit = timeout(call.who.policy.concurrency.max_wait, place.turn()).await;
+            call.who.record.end(step, None);
             let waited = call.who.record.elapsed().saturating_sub(before);
             call.who.record.note(|facts| facts.waited += waited);
             permit.map_err(|_| Rejection::Overloaded { retry_in: RETRY_IN })

@@ -74,7 +74,7 @@ pub fn claim(scope: &ScopeKey, limit: &Limit, amount: u64) -> Claim {
     let max_wait = u64::try_from(limit.max_wait.as_micros()).unwrap_or(u64::MAX);
     let rule = match limit.kind {
         // Only the customer's own limits forgive: a ceiling mirrors what the provider counted.
-        LimitKind::Bucket(bucket) => Rule::Bucket { bucket, max_wait, forgive: scope.scope.is_customers() },
+        LimitKind::Bucket(bucket) => Rule::Bucket { bucket, max_wait, forgive: scope.scope.is_customers(), mirrors: false },
         LimitKind::Sliding(limit) => Rule::Window { limit, max_wait },
     };
     Claim { scope: scope.clone(), limit: limit.name, rule, measure: limit.measure, amount }

@@ -20,6 +20,7 @@ use crate::degrade::Degraded;
 use crate::degrade::chain::{Cause, Move, Permits, Walk};
 use crate::limit::Remedy;
 use crate::reply::{self, Rejection};
+use crate::telemetry::otlp::Kind;
 use crate::telemetry::record::Facts;
 use crate::triage::Attempt;
 use futures_util::future::BoxFuture;
@@ -223,7 +224,9 @@ where
     async fn wait(&mut self, micros: u64) -> Option<Reply> {
         let wait = Duration::from_micros(micros);
         self.spare.who.record.note(|facts| facts.waited += wait);
+        let step = self.spare.who.record.begin(|| Kind::Wait("chain"));
         self.gateway.pauses.pause(wait).await;
+        self.spare.who.record.end(step, None);
         let again = self.spare.fork();
         let reply = self.ask(again).await?;
         Some(marked(reply, self.spare))

@@ -5,8 +5,8 @@
 use crate::domain::Timestamp;
 use crate::limit::Refusal;
 use crate::reply::Standing;
+use foldhash::HashMap;
 use parking_lot::Mutex;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Longest trust in an entry, microseconds.

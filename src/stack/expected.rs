@@ -1,7 +1,7 @@
 //! The output a request will likely use: a running 95th percentile per model and plan, from the cap downwards.
 
+use foldhash::HashMap;
 use parking_lot::Mutex;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Models times plans remembered.

@@ -11,6 +11,7 @@ use super::failed::{Failed, ProviderFault};
 use super::gateway::Gateway;
 use crate::degrade::breaker::Report;
 use crate::telemetry::metrics::{Name, UpstreamLabels};
+use crate::upstream::client::TRACEPARENT;
 use crate::upstream::{NoReply, Orphans, Outgoing, ProviderReply, peek};
 use crate::wire::edit::Edits;
 use crate::wire::error;
@@ -20,10 +21,15 @@ use http::StatusCode;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::Instant;
 use tower::Service;
 
 /// The longest error body that is read before it is passed on, to see what it is about.
 pub const ERROR_BODY: usize = 64 * 1024;
+
+/// What broke off sooner than this may have met a connection that died in the pool; a provider that thinks first takes longer.
+const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// Forwards calls to their upstreams.
 #[derive(Clone, Debug)]
@@ -74,8 +80,9 @@ async fn forward(mut call: Call, gateway: Arc<Gateway>) -> Result<Reply, Box<Rej
             return Err(Failed::not_made(call, account, fault).into());
         }
     };
-    account.attempt();
-    let sent = match send(&call, &call.edits, &gateway).await {
+    let fresh = account.attempt() > 1 || leave.is_probe();
+    let since = Instant::now();
+    let sent = match send(&call, &call.edits, fresh, &gateway).await {
         Ok(reply) if may_refuse_added_usage(&call, &reply) => without_usage(&call, reply, &gateway, &mut account).await,
         Ok(reply) => Ok((reply, call.edits.include_usage)),
         Err(no_reply) => Err(Unsent::NoReply(no_reply)),
@@ -86,7 +93,9 @@ async fn forward(mut call: Call, gateway: Arc<Gateway>) -> Result<Reply, Box<Rej
             return answer::answer(call, reply, account, leave, hides_usage, &gateway).await;
         }
         Err(Unsent::NoReply(no_reply)) => {
-            leave.report(Report::Failed);
+            // Whether it died in the pool nobody can tell. Where another attempt follows, that one goes over a new connection, and shows.
+            let maybe_stale = no_reply == NoReply::Broken && !fresh && since.elapsed() < AT_ONCE && call.who.policy.retry.max > 0;
+            leave.report(if maybe_stale { Report::Unknown } else { Report::Failed });
             (no_reply.into(), true)
         }
         Err(Unsent::NoRoom) => (ProviderFault::RateLimited { retry_after: None }, false),
@@ -115,7 +124,7 @@ impl From<NoReply> for ProviderFault {
     }
 }
 
-async fn send(call: &Call, edits: &Edits, gateway: &Gateway) -> Result<ProviderReply, NoReply> {
+async fn send(call: &Call, edits: &Edits, fresh: bool, gateway: &Gateway) -> Result<ProviderReply, NoReply> {
     let body: Option<Bytes> = call.request.as_ref().map(|request| request.apply(&call.body, edits));
     let credential = match &call.who.credential {
         Credential::Callers(name, value) => Some((name, value)),
@@ -123,8 +132,15 @@ async fn send(call: &Call, edits: &Edits, gateway: &Gateway) -> Result<ProviderR
     };
     let upstream = &call.target.upstream;
     let customer = call.who.customer.id.as_str();
-    let outgoing = Outgoing { upstream, head: &call.who.head, credential, customer, model: &call.target.model, body };
+    let (head, record) = (&call.who.head, &call.who.record);
+    // Where no trace is kept here, that of the caller goes on as it came.
+    let propagates = call.who.policy.telemetry.propagate;
+    let trace = propagates.then(|| record.traceparent().or_else(|| head.headers.get(TRACEPARENT).cloned())).flatten();
+    let outgoing = Outgoing { upstream, head, credential, customer, model: &call.target.model, trace, body, fresh };
     let result = gateway.client.send(outgoing).await;
+    if let Ok(reply) = &result {
+        record.replied(reply.status().as_u16());
+    }
     let label = match &result {
         Ok(reply) if reply.status().is_success() => "ok",
         Ok(reply) if reply.status() == StatusCode::TOO_MANY_REQUESTS => "rate_limited",
@@ -162,7 +178,7 @@ async fn without_usage(
     claim_attempt(call, account, gateway, left).await.ok_or(Unsent::NoRoom)?;
     account.attempt();
     let edits = Edits { include_usage: false, ..call.edits.clone() };
-    let reply = send(call, &edits, gateway).await.map_err(Unsent::NoReply)?;
+    let reply = send(call, &edits, false, gateway).await.map_err(Unsent::NoReply)?;
     if reply.status().is_success() {
         gateway.client.refuses_usage(&upstream.name);
         tracing::warn!(upstream = %upstream.name, "the upstream refuses stream_options; its streams are metered by our own count");

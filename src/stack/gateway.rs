@@ -11,8 +11,8 @@ use super::slots::Slots;
 use crate::alert::{Alerts, Gauge, Owner, Pin, Seen, Sources};
 use crate::config::Policy;
 use crate::config::policy::Concurrency;
+use crate::directory::Directory;
 use crate::directory::keys::KeyKeeper;
-use crate::directory::{Directory, LogTrail};
 use crate::domain::{Boundaries, Clock, Period, RequestId, ReservationId, Timestamp, Zone};
 use crate::estimate::Estimator;
 use crate::history::History;
@@ -23,14 +23,16 @@ use crate::store::documents::Documents;
 use crate::store::leases::Keeper;
 use crate::store::settler::Settler;
 use crate::store::{Ledger, Stores};
+use crate::telemetry::otlp::Otlp;
 use crate::telemetry::reload::Reloads;
 use crate::telemetry::{Metrics, Record};
+use crate::trail::StoredTrail;
 use crate::triage::Desk;
 use crate::upstream::{Breakers, Client, Orphans, Tasks};
 use crate::wire::Api;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
@@ -51,6 +53,12 @@ pub struct Gateway {
     pub triage: Desk,
     /// Plans and overrides set at run time.
     pub directory: Arc<Directory>,
+    /// Where the configuration was read from, for operators; set once by whoever read it.
+    pub origin: OnceLock<String>,
+    /// When it started.
+    pub started: Timestamp,
+    /// Who changed what at run time.
+    pub trail: Arc<StoredTrail>,
     /// What is kept of each request.
     pub records: Arc<Records>,
     /// The books of proposed plans.
@@ -95,6 +103,8 @@ pub struct Gateway {
     places: usize,
     /// What operators are told of.
     pub alerts: Alerts,
+    /// What OpenTelemetry is told; `None` = nothing.
+    pub otlp: Option<Arc<Otlp>>,
     calendar: Mutex<Calendar>,
     _keys: KeyKeeper,
     _levels: LevelKeeper,
@@ -139,10 +149,13 @@ impl Gateway {
         let reloads = Reloads::new(clock.now(), &metrics.reload);
         let triage = Desk::start(documents.clone(), &policy.triage, clock.clone(), metrics.clone())?;
         let levels = Arc::new(Levels::new(ceilings, documents.clone(), clock.clone()));
+        let trail = Arc::new(StoredTrail::new(documents.clone(), clock.clone()));
+        let otlp = policy.telemetry.otlp.as_ref();
+        let otlp = otlp.map(|settings| Otlp::start(settings, clock.clone(), metrics.clone())).transpose()?;
         let policy = Arc::new(ArcSwap::from_pointee(policy));
         let in_force = policy.clone();
-        let trail = Arc::new(LogTrail);
-        let directory = Arc::new(Directory::new(policy.load_full(), documents.clone(), ledger.clone(), clock.clone(), trail));
+        let directory =
+            Arc::new(Directory::new(policy.load_full(), documents.clone(), ledger.clone(), clock.clone(), trail.clone()));
         let gauges = levels.clone();
         let alerts = Alerts::start(Sources {
             policy: policy.clone(),
@@ -156,9 +169,13 @@ impl Gateway {
             _levels: LevelKeeper::start(levels.clone(), move || in_force.load().levels.clone()),
             levels,
             alerts,
+            otlp,
             triage,
             _keys: KeyKeeper::start(directory.clone()),
             directory,
+            trail,
+            origin: OnceLock::new(),
+            started: clock.now(),
             records: Arc::new(Records::start(documents.clone(), metrics.clone())),
             shadows: Shadows::new(clock.clone()),
             history: History::start(documents.clone(), policy.load().history, clock.clone(), metrics.clone()),
@@ -217,9 +234,13 @@ impl Gateway {
     /// The record of a request that arrives now, kept as the policy says.
     #[must_use]
     pub fn record(&self, api: Api) -> Record {
-        let record = Record::new(RequestId::new(fastrand::u128(..)), api, self.metrics.clone());
         let now = self.clock.now();
-        record.watched(self.history.clone(), now).kept(self.records.clone(), now, self.policy.load().records.keep)
+        let record = Record::new(RequestId::at(now, fastrand::u128(..)), api, self.metrics.clone());
+        record.traced(self.otlp.as_ref(), now).watched(self.history.clone(), now).kept(
+            self.records.clone(),
+            now,
+            self.policy.load().records.keep,
+        )
     }
 
     /// Shows the alerts what was decided on a request's claims.
@@ -240,7 +261,7 @@ impl Gateway {
     /// A new reservation id.
     #[must_use]
     pub fn reservation_id(&self) -> ReservationId {
-        ReservationId::new(fastrand::u128(..))
+        ReservationId::at(self.clock.now(), fastrand::u128(..))
     }
 
     /// The periods around `now` in the policy's zone.

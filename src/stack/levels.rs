@@ -4,10 +4,14 @@
 //! all gateways say, and steps the ladder whose state stands in the same document. Compare-and-set makes them take turns. So there is one
 //! state, it survives any of them, and all of them have read it a moment later. While the store is away each goes on from where the state
 //! stood, by its own use alone.
+//!
+//! The clocks of gateways may differ by any amount, so no instant of one is compared with another's ([`seen`]): a gateway's word is stale
+//! when the reader has not seen it change for a while, and how long the use has been low is passed on as a duration.
 
 pub mod history;
 mod keeper;
 mod pin;
+mod seen;
 mod view;
 
 pub use history::Why;
@@ -22,7 +26,8 @@ use crate::store::StoreError;
 use crate::store::ceilings::{Ceilings, Part};
 use crate::store::documents::{Collection, Documents, Expected, Write, Written};
 use history::History;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
+use seen::{Low, Seen};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -30,8 +35,6 @@ use std::time::Duration;
 
 /// Between two looks at the gauges.
 pub const TICK: Duration = Duration::from_millis(250);
-/// What a gateway said counts for so long, microseconds.
-const SAID: u64 = 5_000_000;
 /// How often a write is tried against other gateways that write at the same time.
 const TRIES: usize = 8;
 /// The state of a pool nobody uses is forgotten.
@@ -50,6 +53,8 @@ pub struct Levels {
     gateway: String,
     pools: RwLock<HashMap<Arc<str>, Standing>>,
     pins: RwLock<HashMap<String, Pinned>>,
+    /// When this gateway saw what in the documents, by its own clock.
+    seen: Mutex<HashMap<Arc<str>, Seen>>,
     history: History,
 }
 
@@ -86,21 +91,23 @@ impl Standing {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Shared {
     level: u8,
-    low_since: Option<u64>,
+    low: Option<Low>,
     #[serde(default)]
     changed: Option<Change>,
     said: BTreeMap<String, Said>,
 }
 
 impl Shared {
-    fn standing(&self) -> Standing {
-        let state = State { level: self.level.min(3), low_since: self.low_since.map(Timestamp) };
+    /// With what the reader's own clock says of `low_since`.
+    fn standing(&self, low_since: Option<Timestamp>) -> Standing {
+        let state = State { level: self.level.min(3), low_since };
         Standing { state, used: total(&self.said), changed: self.changed }
     }
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Said {
+    /// By its own clock, so that a new word differs from the one before; nobody else may compare it with a time.
     at: u64,
     /// By limit, millionths of the ceiling.
     used: BTreeMap<String, u64>,
@@ -111,8 +118,16 @@ impl Levels {
     #[must_use]
     pub fn new(ceilings: Arc<Ceilings>, documents: Arc<dyn Documents>, clock: Arc<dyn Clock>) -> Self {
         let gateway = format!("{:016x}", fastrand::u64(..));
-        let history = History::new(documents.clone());
-        Self { ceilings, documents, clock, gateway, pools: RwLock::default(), pins: RwLock::default(), history }
+        Self {
+            history: History::new(documents.clone()),
+            ceilings,
+            documents,
+            clock,
+            gateway,
+            pools: RwLock::default(),
+            pins: RwLock::default(),
+            seen: Mutex::default(),
+        }
     }
 
     /// The level that holds for a ceiling (`pool`, or `pool/credential`).
@@ -156,6 +171,7 @@ impl Levels {
             report(&owner, before, after);
             let over = after.state.level == 0 && own.used.values().all(|used| *used == 0) && !parts.contains_key(&owner);
             if over {
+                self.seen.lock().remove(&owner);
                 self.pools.write().remove(&owner);
             } else {
                 self.pools.write().insert(owner, after);
@@ -165,7 +181,7 @@ impl Levels {
     }
 
     /// Steps the shared ladder of a pool; without the store, this gateway's own.
-    async fn step(&self, owner: &str, own: &Said, before: Standing, ladder: &Ladder) -> Standing {
+    async fn step(&self, owner: &Arc<str>, own: &Said, before: Standing, ladder: &Ladder) -> Standing {
         let Ok(mut found) = self.documents.get(Collection::Levels, owner, None).await else {
             let used = own.used.values().copied().max().unwrap_or(0) / PER_THOUSANDTH;
             let now = self.clock.now();
@@ -178,16 +194,16 @@ impl Levels {
             let mut shared: Shared =
                 found.as_ref().and_then(|document| serde_json::from_slice(&document.value).ok()).unwrap_or_default();
             shared.said.insert(self.gateway.clone(), own.clone());
-            shared.said.retain(|_, said| now.micros().abs_diff(said.at) < SAID);
+            let low_since = self.freshen(owner, &mut shared, now);
             let used = total(&shared.said);
-            let stood = shared.standing();
+            let stood = shared.standing(low_since);
             let standing = stood.then(ladder.step(stood.state, used, now), used, now);
+            shared.low = Low::after(shared.low, stood.state, standing.state, now);
             shared.level = standing.state.level;
-            shared.low_since = standing.state.low_since.map(Timestamp::micros);
             shared.changed = standing.changed;
             let write = Write {
                 collection: Collection::Levels,
-                id: owner.to_owned(),
+                id: owner.to_string(),
                 expected: found.as_ref().map_or(Expected::Nothing, |document| Expected::Version(document.version)),
                 value: Some(serde_json::to_vec(&shared).unwrap_or_default().into()),
                 keep: Some(KEEP),
@@ -196,6 +212,7 @@ impl Levels {
             match self.documents.put(&write, None).await {
                 // Whether it stands after an error is not known; should it not, the next look makes the same step.
                 Ok(Written::Done(_)) | Err(_) => {
+                    self.seen.lock().entry(owner.clone()).or_default().passed_on(shared.low, now);
                     self.history.step(owner, now, stood.state, standing, Why::Gauge);
                     return standing;
                 }
@@ -204,7 +221,18 @@ impl Levels {
         }
         // Others stepped it so often meanwhile that it is up to date; what this gateway used is said a tick later.
         let shared: Option<Shared> = found.and_then(|document| serde_json::from_slice(&document.value).ok());
-        shared.map_or(before, |shared| shared.standing())
+        shared.map_or(before, |mut shared| {
+            let low_since = self.freshen(owner, &mut shared, self.clock.now());
+            shared.standing(low_since)
+        })
+    }
+
+    /// Drops words that have not changed for too long, and tells since when, by this gateway's clock, the use has been low.
+    fn freshen(&self, owner: &Arc<str>, shared: &mut Shared, now: Timestamp) -> Option<Timestamp> {
+        let mut seen = self.seen.lock();
+        let seen = seen.entry(owner.clone()).or_default();
+        seen.retain_fresh(&mut shared.said, now);
+        seen.low_since(shared.low, now)
     }
 }
 

@@ -65,7 +65,7 @@ pub async fn resubmit(gateway: &Arc<Gateway>, id: TicketId, agent: &str, answers
     let run = Run { gateway: gateway.clone(), ticket, agent: agent.into(), key, request, record };
     let (tell, told) = oneshot::channel();
     // Not a part of the operator's connection: what is asked is paid for, whoever still waits.
-    gateway.tasks.spawn(async move { drop(tell.send(run.to_its_end(marker, answers).await)) });
+    gateway.tasks.spawn(async move { drop(tell.send(run.end(marker, answers).await)) });
     told.await.unwrap_or_else(|_| Err(StoreError::Failed("the gateway is stopping".into()).into()))
 }
 
@@ -85,7 +85,7 @@ struct Run {
 }
 
 impl Run {
-    async fn to_its_end(self, mut marker: Marker, answers: bool) -> Result<Ticket, Trouble> {
+    async fn end(self, mut marker: Marker, answers: bool) -> Result<Ticket, Trouble> {
         let Self { gateway, ticket, agent, key, request, record } = self;
         let at = gateway.clock.now();
         let stack: RunStack = run_stack(&gateway);

@@ -10,6 +10,7 @@ use super::gateway::Gateway;
 use crate::degrade::retry::{Budget, Stop};
 use crate::domain::Priority;
 use crate::telemetry::metrics::{Name, ReasonLabels, RetryLabels};
+use crate::telemetry::otlp::Kind;
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -149,7 +150,9 @@ impl Spent {
     async fn pause(&mut self, wait: Duration, failed: &Failed, gateway: &Gateway) {
         self.waited += wait;
         failed.call.who.record.note(|facts| facts.waited += wait);
+        let step = failed.call.who.record.begin(|| Kind::Wait("backoff"));
         gateway.pauses.pause(wait).await;
+        failed.call.who.record.end(step, None);
     }
 
     fn elapsed(&self) -> Duration {

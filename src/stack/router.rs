@@ -80,16 +80,10 @@ impl Routes {
 
     async fn serve(self, api: Api, request: Request) -> Response {
         let (head, body) = request.into_parts();
+        let record = Arc::new(self.gateway.record(api).continuing(&head.headers));
         let peer = head.extensions.get::<Peer>().map_or_else(|| [127, 0, 0, 1].into(), |peer| peer.0.ip());
-        let arrived = Arrived {
-            api,
-            head,
-            body,
-            peer,
-            at: self.gateway.clock.now(),
-            policy: self.gateway.policy.load_full(),
-            record: Arc::new(self.gateway.record(api)),
-        };
+        let arrived =
+            Arrived { api, head, body, peer, at: self.gateway.clock.now(), policy: self.gateway.policy.load_full(), record };
         let stack = match api {
             Api::Jobs(_) => self.desk,
             Api::Triage(_) => self.status,
@@ -106,7 +100,8 @@ impl Routes {
     fn refuse(&self, request: &Request, rejection: Rejection) -> Response {
         let anthropic = request.uri().path().starts_with("/v1/messages") || request.headers().contains_key("anthropic-version");
         let api = Api::Unknown(if anthropic { Dialect::Anthropic } else { Dialect::OpenAi });
-        let record = Arc::new(Record::new(RequestId::new(fastrand::u128(..)), api, self.gateway.metrics.clone()));
+        let record =
+            Arc::new(Record::new(RequestId::at(self.gateway.clock.now(), fastrand::u128(..)), api, self.gateway.metrics.clone()));
         let reply = observe::answer(&record, &Box::<Rejected>::from(rejection));
         observe::observed(reply, record)
     }

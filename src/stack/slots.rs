@@ -4,8 +4,9 @@
 //! when it is dropped, which the concurrency layer does at the end of the reply body, not at its headers.
 
 use crate::domain::Priority;
+use foldhash::{HashMap, HashMapExt};
 use parking_lot::Mutex;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
@@ -130,6 +131,12 @@ impl Slots {
         let limit = max_in_flight?;
         let in_flight = self.0.state.lock().in_flight.get(customer).copied().unwrap_or(0);
         (in_flight >= limit).then_some(NoSlot::CustomerInFlight { limit, in_flight })
+    }
+
+    /// How many requests of a customer run or wait.
+    #[must_use]
+    pub fn in_flight(&self, customer: &str) -> u32 {
+        self.0.state.lock().in_flight.get(customer).copied().unwrap_or(0)
     }
 
     /// Slots in use and requests waiting.

@@ -7,7 +7,7 @@ use super::call::{Call, Rejected, Reply};
 use super::customer_rate::claim;
 use crate::config::policy::{Counts, Limit, LimitKind, Limits, Pool};
 use crate::domain::Priority;
-use crate::limit::{Claim, Measure, Scope, ScopeKey};
+use crate::limit::{Claim, Measure, Rule, Scope, ScopeKey};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -107,15 +107,23 @@ pub fn claim_ceiling(claims: &mut Vec<Claim>, pool: &Pool, owner: &Arc<str>, pri
         // What is larger than the share alone may have all of it: too large for the account is for the ceiling to say.
         claims.extend(share.iter().map(|limit| {
             let limit = waiting(limit, waits.then_some(limit.max_wait));
-            claim(&scope, &limit, asked(&limit, demand, pool.counts).min(most(&limit)))
+            mirroring(pool.counts, claim(&scope, &limit, asked(&limit, demand, pool.counts).min(most(&limit))))
         }));
     }
     let scope = ScopeKey { scope: Scope::Pool, owner: Arc::clone(owner) };
     for limit in &pool.ceiling {
         let patience = if priority == Priority::Background { pool.background_wait } else { limit.max_wait };
         let limit = waiting(limit, waits.then_some(patience));
-        claims.push(claim(&scope, &limit, asked(&limit, demand, pool.counts)));
+        claims.push(mirroring(pool.counts, claim(&scope, &limit, asked(&limit, demand, pool.counts))));
     }
+}
+
+/// Where the account is charged with what was used when the reply is there, so are our buckets. Requests count when they come.
+fn mirroring(counts: Counts, mut claim: Claim) -> Claim {
+    if let (Counts::Actual, Rule::Bucket { mirrors, .. }) = (counts, &mut claim.rule) {
+        *mirrors = !matches!(claim.measure, Measure::Request | Measure::Message);
+    }
+    claim
 }
 
 /// The size of a request, as far as it is known before it is sent.

@@ -8,12 +8,12 @@
 //! to renew. Should a hold be booked all the same, its settlement corrects that.
 
 use super::{Ledger, Renewal, StoreError};
-use crate::domain::{NanoUsd, ReservationId};
+use crate::domain::{NanoUsd, RequestId, ReservationId};
 use crate::limit::ScopeKey;
+use foldhash::HashMap;
 use parking_lot::Mutex;
-use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
@@ -40,9 +40,35 @@ struct Entry {
 pub struct Metered {
     wanted: AtomicBool,
     nano_dollars: AtomicU64,
+    about: OnceLock<About>,
+}
+
+/// Which request a reservation is of, for whoever looks.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// Our id of it.
+    pub request: RequestId,
+    /// The model it is held for.
+    pub model: Arc<str>,
+}
+
+/// A reservation of this process that is in flight.
+#[derive(Clone, Debug)]
+pub struct InFlight {
+    /// Which.
+    pub reservation: ReservationId,
+    /// For how long.
+    pub age: Duration,
+    /// Of which request; `None` where that was not told.
+    pub about: Option<About>,
 }
 
 impl Metered {
+    /// Tells which request it is of; the first word holds.
+    pub fn concerns(&self, about: About) {
+        let _ = self.about.set(about); // said before
+    }
+
     /// Whether a renewal waits for a number.
     #[must_use]
     pub fn is_wanted(&self) -> bool {
@@ -86,6 +112,19 @@ impl Running {
         let entry = Entry { customer: customer.clone(), since: Instant::now(), metered: Arc::clone(&metered) };
         self.0.lock().insert(reservation, entry);
         Held { running: Arc::clone(self), reservation, metered }
+    }
+
+    /// Those of a customer. Walks over all of them.
+    #[must_use]
+    pub fn of(&self, customer: &ScopeKey) -> Vec<InFlight> {
+        let running = self.0.lock();
+        let own = running.iter().filter(|(_, entry)| entry.customer == *customer);
+        own.map(|(id, entry)| InFlight {
+            reservation: *id,
+            age: entry.since.elapsed(),
+            about: entry.metered.about.get().cloned(),
+        })
+        .collect()
     }
 
     /// Signs of life of all of them. What one has used so far is told once it has run for a lease: so long may it go on unseen, and twice

@@ -11,7 +11,7 @@ pub mod series;
 pub mod settler;
 
 use crate::domain::{Clock, NanoUsd, ReservationId, Timestamp};
-use crate::limit::{Admission, Decision, LimitName, ScopeKey, Settlement};
+use crate::limit::{Admission, Claim, Decision, LimitName, ScopeKey, Settlement, Verdict};
 use documents::Documents;
 use documents::embedded::EmbeddedDocuments;
 use documents::memory::MemoryDocuments;
@@ -143,6 +143,16 @@ pub trait Ledger: Send + Sync + 'static {
     /// [`StoreError`] when the store could not be asked.
     fn read<'a>(&'a self, scope: &'a ScopeKey) -> BoxFuture<'a, Result<Vec<Balance>, StoreError>>;
 
+    /// How limits of a customer and of its users stand at one moment, what each would answer to its claim, and what the customer's
+    /// requests in flight hold. Changes nothing. For whoever asks why a request was refused; requests never do.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store could not be asked.
+    fn look<'a>(&'a self, look: &'a Look, now: Option<Timestamp>) -> BoxFuture<'a, Result<Seen, StoreError>> {
+        let _ = (look, now);
+        Box::pin(std::future::ready(Err(StoreError::Failed("this ledger cannot be looked at".into()))))
+    }
+
     /// Whether the store answers (readiness).
     ///
     /// # Errors
@@ -198,6 +208,37 @@ pub enum Asked {
     Decided(Decision),
     /// It was not: these are in force.
     Stale(Known),
+}
+
+/// What is looked at, see [`Ledger::look`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Whose reservations.
+    pub customer: ScopeKey,
+    /// Limits of this customer and of its users, and what would be asked of them. None may be anybody else's.
+    pub claims: Vec<Claim>,
+}
+
+/// How things stood when they were looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// When, by the deciding clock.
+    pub at: Timestamp,
+    /// One per claim, in order: what the limit would have answered, and how it stood without that.
+    pub verdicts: Vec<Verdict>,
+    /// What reservations in flight hold of budgets and quotas, by reservation.
+    pub holds: Vec<Holding>,
+}
+
+/// What one reservation in flight holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holding {
+    /// Which.
+    pub reservation: ReservationId,
+    /// When it is taken for lost unless it is renewed; `None` where holds have no leases.
+    pub until: Option<Timestamp>,
+    /// The most it holds in dollars; zero if it holds none. Of several caps each holds the same.
+    pub money: NanoUsd,
 }
 
 /// A sign of life of one reservation.

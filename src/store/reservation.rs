@@ -237,7 +237,7 @@ mod tests {
                 let boundaries = Boundaries([0, 86_400, 172_800, 259_200]);
                 (LimitName::Spend(Period::Day), Rule::Budget { cap: 1_000_000_000, boundaries })
             }
-            _ => (LimitName::Tpm, Rule::Bucket { bucket, max_wait: 0, forgive: true }),
+            _ => (LimitName::Tpm, Rule::Bucket { bucket, max_wait: 0, forgive: true, mirrors: false }),
         };
         Claim { scope: ScopeKey { scope, owner: "c".into() }, limit, rule, measure, amount }
     }

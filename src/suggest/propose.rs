@@ -94,7 +94,7 @@ fn day_cap(days: &[&CustomerDay], wish: &Wish) -> Option<Figure> {
 
 fn month_cap(days: &[&CustomerDay], price: u64, wish: &Wish) -> Figure {
     let value = times(price, 1_000_u64.saturating_sub(wish.margin)) / CENT * CENT;
-    let mut months: BTreeMap<(&str, (i16, i8)), (u64, u64)> = BTreeMap::new();
+    let mut months = BTreeMap::<(&str, (i16, i8)), (u64, u64)>::new();
     for day in days {
         let (requests, cost) = months.entry((&day.customer, day.day.month())).or_default();
         *requests += day.used.requests;

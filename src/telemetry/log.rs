@@ -1,10 +1,12 @@
 //! The process log: JSON lines on standard error or into a file, one target (`access`) for the access log.
 
+use super::line::Lines;
 use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::JsonFields;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
 /// Starts logging. `filter` is a `tracing` filter such as `info` or `tollgate=debug`; the access log is on unless it says `access=off`.
@@ -20,8 +22,11 @@ pub fn start(filter: &str, file: Option<&Path>) -> io::Result<()> {
         Some(path) => BoxMakeWriter::new(Arc::new(OpenOptions::new().create(true).append(true).open(path)?)),
         None => BoxMakeWriter::new(io::stderr),
     };
-    let subscriber =
-        tracing_subscriber::fmt().json().flatten_event(true).with_current_span(false).with_env_filter(filter).with_writer(writer);
+    let subscriber = tracing_subscriber::fmt()
+        .fmt_fields(JsonFields::new())
+        .event_format(Lines::default())
+        .with_env_filter(filter)
+        .with_writer(writer);
     // A second start (tests in one process) keeps the first.
     let _ = subscriber.try_init();
     Ok(())

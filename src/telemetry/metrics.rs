@@ -1,6 +1,7 @@
 //! `/metrics`: counters and histograms with bounded labels. Never a customer id; a model only when it has a price.
 
 use super::alerts::AlertMetrics;
+use super::otlp::OtlpMetrics;
 use super::outage::OutageMetrics;
 use super::reload::ReloadMetrics;
 use super::tls::TlsMetrics;
@@ -82,6 +83,8 @@ pub struct Metrics {
     pub reload: ReloadMetrics,
     /// TLS at the listeners.
     pub tls: TlsMetrics,
+    /// Exports to a collector.
+    pub otlp: OtlpMetrics,
 }
 
 /// A name that is one of few.
@@ -183,6 +186,7 @@ impl Default for Metrics {
             factor: Family::default(),
             reload: ReloadMetrics::default(),
             tls: TlsMetrics::default(),
+            otlp: OtlpMetrics::default(),
         };
         let r = &mut metrics.registry;
         r.register("requests", "Requests by route, status and cause of refusal", metrics.requests.clone());
@@ -227,6 +231,7 @@ impl Default for Metrics {
         metrics.triage.register(r);
         metrics.reload.register(r);
         metrics.tls.register(r);
+        metrics.otlp.register(r);
         metrics.alerts.register(r);
         metrics
     }

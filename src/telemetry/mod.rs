@@ -2,8 +2,10 @@
 
 pub mod alerts;
 pub mod clock;
+mod line;
 pub mod log;
 pub mod metrics;
+pub mod otlp;
 pub mod outage;
 pub mod record;
 pub mod reload;

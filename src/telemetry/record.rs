@@ -5,10 +5,14 @@
 
 use super::Metrics;
 use super::metrics::{ApiLabels, DegradedLabels, ModelLabels, Name, RefusalLabels, RequestLabels, TokenLabels};
+use super::otlp::context::Context;
+use super::otlp::spans::Request;
+use super::otlp::{Kind, Otlp, StepId, Trace};
 use crate::config::policy::Plan;
 use crate::degrade::Degraded;
 use crate::domain::{CustomerId, NanoUsd, Priority, RequestId, Timestamp, UserId};
 use crate::wire::{Api, Usage};
+use http::{HeaderMap, HeaderValue};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,6 +28,7 @@ pub struct Record {
     metrics: Arc<Metrics>,
     sink: Option<(Arc<dyn Sink>, Timestamp, Duration)>,
     watch: Option<(Arc<dyn Watch>, Timestamp)>,
+    trace: Option<Box<Trace>>,
 }
 
 impl std::fmt::Debug for Record {
@@ -145,7 +150,7 @@ impl Record {
     #[must_use]
     pub fn new(id: RequestId, api: Api, metrics: Arc<Metrics>) -> Self {
         metrics.in_flight.inc();
-        Self { id, api, started: Instant::now(), facts: Mutex::default(), metrics, sink: None, watch: None }
+        Self { id, api, started: Instant::now(), facts: Mutex::default(), metrics, sink: None, watch: None, trace: None }
     }
 
     /// The same, kept by `sink` for so long once it has ended; `at` is when it arrived. Zero keeps nothing.
@@ -160,6 +165,55 @@ impl Record {
     pub fn watched(mut self, watch: Arc<dyn Watch>, at: Timestamp) -> Self {
         self.watch = Some((watch, at));
         self
+    }
+
+    /// The same, told to a collector once it has ended; `at` is when it arrived.
+    #[must_use]
+    pub fn traced(mut self, otlp: Option<&Arc<Otlp>>, at: Timestamp) -> Self {
+        self.trace = otlp.map(|otlp| Box::new(Trace::new(otlp.clone(), at)));
+        self
+    }
+
+    /// The same, as a part of the trace that its caller names in `traceparent`, if any.
+    #[must_use]
+    pub fn continuing(mut self, headers: &HeaderMap) -> Self {
+        if let Some(trace) = &mut self.trace
+            && let Some(context) = Context::continued(headers)
+        {
+            trace.context = context;
+        }
+        self
+    }
+
+    /// Whether a collector is told of it.
+    #[must_use]
+    pub const fn is_traced(&self) -> bool {
+        self.trace.is_some()
+    }
+
+    /// A step begins, for its trace.
+    pub fn begin(&self, kind: impl FnOnce() -> Kind) -> StepId {
+        self.trace.as_ref().map_or_else(StepId::default, |trace| trace.begin(kind(), self.elapsed()))
+    }
+
+    /// A step ends, and with this fault if it failed; only its first end counts.
+    pub fn end(&self, step: StepId, fault: Option<&'static str>) {
+        if let Some(trace) = &self.trace {
+            trace.end(step, self.elapsed(), fault);
+        }
+    }
+
+    /// The provider has answered the call under way with this status.
+    pub fn replied(&self, status: u16) {
+        if let Some(trace) = &self.trace {
+            trace.replied(status);
+        }
+    }
+
+    /// The `traceparent` for the provider's call under way; `None` when nothing is exported.
+    #[must_use]
+    pub fn traceparent(&self) -> Option<HeaderValue> {
+        self.trace.as_ref()?.header()
     }
 
     /// Adds what a layer learned.
@@ -231,6 +285,10 @@ impl Drop for Record {
             job = facts.job.as_deref(),
             resubmitted_by = facts.resubmitted_by.as_deref(),
         );
+        if let Some(trace) = self.trace.take() {
+            let steps = trace.take();
+            trace.otlp.ended(&trace, &Request { id: self.id, api: self.api, took, facts, steps: &steps });
+        }
         if let Some((watch, at)) = self.watch.take() {
             watch.ended(self.api, at, facts);
         }

@@ -58,6 +58,12 @@ impl Breakers {
         })
     }
 
+    /// How the breaker of an upstream stands; one never asked is closed.
+    #[must_use]
+    pub fn position(&self, upstream: &str) -> Position {
+        self.by_upstream.read().get(upstream).map_or(Position::Closed, |breaker| breaker.lock().position())
+    }
+
     /// There are as many as upstreams were ever configured.
     fn of(&self, upstream: &Arc<str>) -> Arc<Mutex<Breaker>> {
         if let Some(breaker) = self.by_upstream.read().get(upstream) {
@@ -68,6 +74,12 @@ impl Breakers {
 }
 
 impl Leave {
+    /// Whether this one call decides if the upstream is well again.
+    #[must_use]
+    pub fn is_probe(&self) -> bool {
+        self.pass.is_some_and(|pass| pass.is_probe)
+    }
+
     /// Says what became of the call; only the first report counts.
     pub fn report(&mut self, report: Report) {
         let Some(pass) = self.pass.take() else { return };
@@ -93,7 +105,7 @@ impl Leave {
 impl Drop for Leave {
     fn drop(&mut self) {
         // Of a call that decides nothing, silence says nothing.
-        if self.pass.is_some_and(|pass| pass.is_probe) {
+        if self.is_probe() {
             self.report(Report::Unknown);
         }
     }

@@ -1,17 +1,23 @@
-//! One HTTP client for all providers: no redirects, no environment proxies, no hidden retries of requests that were sent.
+//! Calls to providers: where to, with which headers and which key, and what it means when no reply comes.
 
 use super::headers;
+use super::http::Http;
 use crate::config::Policy;
 use crate::config::policy::Upstream;
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE};
-use http::{HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue, Request};
+use http_body_util::Full;
 use parking_lot::RwLock;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+/// Names the trace that a request belongs to (W3C Trace Context).
+pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+/// What tracing systems along the way add to it.
+const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// What goes to a provider.
@@ -27,8 +33,12 @@ pub struct Outgoing<'a> {
     pub customer: &'a str,
     /// The model that is asked, for which the key is hashed, too; empty for routes without one.
     pub model: &'a str,
+    /// The `traceparent` that the provider is told, if any.
+    pub trace: Option<HeaderValue>,
     /// The body; `None` for routes without one.
     pub body: Option<Bytes>,
+    /// Whether it goes over a new connection: one that lay in the pool may have died there, and the next one as well.
+    pub fresh: bool,
 }
 
 /// The reply of a provider, its body unread.
@@ -37,9 +47,12 @@ pub type ProviderReply = http::Response<reqwest::Body>;
 /// Why the client cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The HTTP library refused its settings.
+    /// The system's certificates cannot be used.
     #[error("the HTTP client cannot be built: {0}")]
-    Build(#[from] reqwest::Error),
+    Build(#[from] rustls::Error),
+    /// The client for webhooks refused its settings.
+    #[error("the HTTP client for webhooks cannot be built: {0}")]
+    Webhook(#[from] reqwest::Error),
     /// A provider key is not a header value.
     #[error("the key of upstream {0} holds characters that a header cannot carry")]
     Key(Arc<str>),
@@ -71,8 +84,9 @@ impl NoReply {
 /// Calls providers.
 #[derive(Debug)]
 pub struct Client {
-    /// By connect timeout and pool idle timeout: the two settings that belong to a client rather than to a request.
-    clients: RwLock<HashMap<(Duration, Duration), reqwest::Client>>,
+    /// By connect timeout and pool idle timeout: the two settings that belong to a client rather than to a request. An idle timeout of
+    /// zero is that of the client whose every connection is new.
+    clients: RwLock<HashMap<(Duration, Duration), Http>>,
     /// Upstreams that refused `stream_options`, learned from their 400s.
     refuses_usage: RwLock<HashSet<Arc<str>>>,
 }
@@ -98,9 +112,11 @@ impl Client {
             if let Some(key) = &upstream.api_key {
                 HeaderValue::from_str(key.expose()).map_err(|_| ClientError::Key(upstream.name.clone()))?;
             }
-            if let std::collections::hash_map::Entry::Vacant(entry) = clients.entry(settings(upstream)) {
-                let known = self.clients.read().get(entry.key()).cloned();
-                entry.insert(known.map_or_else(|| build(upstream), Ok)?);
+            for fresh in [false, true] {
+                if let std::collections::hash_map::Entry::Vacant(entry) = clients.entry(settings(upstream, fresh)) {
+                    let (key, known) = (*entry.key(), self.clients.read().get(entry.key()).cloned());
+                    entry.insert(known.map_or_else(|| build(key), Ok)?);
+                }
             }
         }
         *self.clients.write() = clients;
@@ -109,12 +125,12 @@ impl Client {
         Ok(())
     }
 
-    /// The client for an upstream. A request that began under another configuration may have settings that are no longer there.
-    fn client(&self, upstream: &Upstream) -> Result<reqwest::Client, NoReply> {
-        if let Some(client) = self.clients.read().get(&settings(upstream)) {
+    /// The client of these settings. A request that began under another configuration may have some that are no longer there.
+    fn client(&self, settings: (Duration, Duration)) -> Result<Http, NoReply> {
+        if let Some(client) = self.clients.read().get(&settings) {
             return Ok(client.clone());
         }
-        build(upstream).map_err(|_| NoReply::Connect)
+        build(settings).map_err(|_| NoReply::Connect)
     }
 
     /// Whether `stream_options.include_usage` may be added to a request.
@@ -134,22 +150,19 @@ impl Client {
     /// [`NoReply`], saying how far it got.
     pub async fn send(&self, outgoing: Outgoing<'_>) -> Result<ProviderReply, NoReply> {
         let upstream = outgoing.upstream;
-        let client = self.client(upstream)?;
-        let url = url(upstream, &outgoing.head.uri).ok_or(NoReply::Connect)?;
-        let mut request = reqwest::Request::new(outgoing.head.method.clone(), url);
+        let client = self.client(settings(upstream, outgoing.fresh))?;
+        let mut request = Request::new(Full::default());
+        *request.method_mut() = outgoing.head.method.clone();
+        *request.uri_mut() = uri(upstream, &outgoing.head.uri).ok_or(NoReply::Connect)?;
         *request.headers_mut() = Self::headers(&outgoing);
-        *request.body_mut() = outgoing.body.map(Into::into);
-        match tokio::time::timeout(upstream.first_byte_timeout, client.execute(request)).await {
+        *request.body_mut() = outgoing.body.map(Full::new).unwrap_or_default();
+        match tokio::time::timeout(upstream.first_byte_timeout, client.send(request)).await {
             // 101: nobody asked for another protocol, so what follows is no answer to anything.
             Ok(Ok(reply)) if reply.status().is_informational() => Err(NoReply::Broken),
-            Ok(Ok(reply)) => Ok(reply.into()),
+            Ok(Ok(reply)) => Ok(reply),
             Ok(Err(error)) => {
-                let no_reply = match () {
-                    () if error.is_connect() => NoReply::Connect,
-                    () if error.is_timeout() => NoReply::Timeout,
-                    () => NoReply::Broken,
-                };
-                warn(upstream, no_reply, &causes(&error.without_url()));
+                let no_reply = if error.is_connect() { NoReply::Connect } else { NoReply::Broken };
+                warn(upstream, no_reply, &causes(&error));
                 Err(no_reply)
             }
             Err(_) => {
@@ -171,6 +184,12 @@ impl Client {
                 headers.insert(name, value.clone());
             }
             None => authorize(&mut headers, outgoing.upstream),
+        }
+        if let Some(trace) = &outgoing.trace {
+            headers.insert(TRACEPARENT, trace.clone());
+            for state in sent.get_all(TRACESTATE) {
+                headers.append(TRACESTATE, state.clone());
+            }
         }
         let key = sent.get(IDEMPOTENCY_KEY).and_then(|key| headers::idempotency_key(key, outgoing.customer, outgoing.model));
         if let Some(key) = key {
@@ -211,27 +230,16 @@ fn causes(error: &dyn std::error::Error) -> String {
     text
 }
 
-const fn settings(upstream: &Upstream) -> (Duration, Duration) {
-    (upstream.connect_timeout, upstream.pool_idle_timeout)
+const fn settings(upstream: &Upstream, fresh: bool) -> (Duration, Duration) {
+    (upstream.connect_timeout, if fresh { Duration::ZERO } else { upstream.pool_idle_timeout })
 }
 
-fn build(upstream: &Upstream) -> Result<reqwest::Client, reqwest::Error> {
-    // Where two TLS providers are compiled in, one has to be named; a second naming keeps the first.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    reqwest::Client::builder()
-        .redirect(reqwest::redirect::Policy::none())
-        .referer(false)
-        .no_proxy()
-        .retry(reqwest::retry::never())
-        .connect_timeout(upstream.connect_timeout)
-        .pool_idle_timeout(upstream.pool_idle_timeout)
-        .pool_max_idle_per_host(1_024)
-        .tcp_nodelay(true)
-        .build()
+fn build((connect, idle): (Duration, Duration)) -> Result<Http, rustls::Error> {
+    Http::new(connect, idle)
 }
 
 /// The upstream's base URL in place of `/v1`, then the rest of the path and the query as they came.
-fn url(upstream: &Upstream, uri: &http::Uri) -> Option<reqwest::Url> {
+fn uri(upstream: &Upstream, uri: &http::Uri) -> Option<http::Uri> {
     let path = uri.path().strip_prefix("/v1")?;
     let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
     format!("{}{path}{query}", upstream.base_url).parse().ok()

@@ -38,6 +38,8 @@ fn stays_here(name: &str) -> bool {
             | "x-request-id"
             | "idempotency-key"
             | "baggage"
+            | "traceparent"
+            | "tracestate"
             | "openai-organization"
             | "openai-project"
     ) || ["x-forwarded-", "x-tollgate-", "cf-", "proxy-", "sec-"].iter().any(|prefix| name.starts_with(prefix))

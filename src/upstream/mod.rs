@@ -4,6 +4,7 @@ pub mod body;
 pub mod breakers;
 pub mod client;
 pub mod headers;
+mod http;
 mod orphans;
 mod peek;
 mod tasks;

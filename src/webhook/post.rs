@@ -64,14 +64,14 @@ impl Failure {
 }
 
 /// Over HTTP.
-pub(super) struct Http {
+pub(crate) struct Http {
     client: reqwest::Client,
     url: Secret,
     host: String,
 }
 
 impl Http {
-    pub(super) fn new(url: &Secret) -> Result<Self, reqwest::Error> {
+    pub(crate) fn new(url: &Secret) -> Result<Self, reqwest::Error> {
         // Where two TLS providers are compiled in, one has to be named; a second naming keeps the first.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder()

@@ -61,7 +61,7 @@ impl Ask {
         let rule = match self.shape {
             Shape::Bucket { capacity, per_minute, headroom, max_wait, forgive } => {
                 let bucket = Bucket::with_headroom(capacity, per_minute, MINUTE, headroom).expect("small numbers are exact");
-                Rule::Bucket { bucket, max_wait, forgive }
+                Rule::Bucket { bucket, max_wait, forgive, mirrors: false }
             }
             Shape::Window { limit, max_wait } => Rule::Window { limit, max_wait },
             Shape::Budget { cap } => {

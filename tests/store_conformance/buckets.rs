@@ -78,8 +78,10 @@ pub async fn an_overrun_is_debt_down_to_one_capacity(store: Fixture) {
 
 pub async fn the_ceiling_forgives_no_debt(store: Fixture) {
     let bucket = Bucket::with_headroom(10_000, 10_000, MINUTE, 970_000).expect("exact");
-    let ask =
-        |amount| Claim { rule: Rule::Bucket { bucket, max_wait: 0, forgive: false }, ..of(Scope::Pool, "mini", tpm(amount)) };
+    let ask = |amount| Claim {
+        rule: Rule::Bucket { bucket, max_wait: 0, forgive: false, mirrors: false },
+        ..of(Scope::Pool, "mini", tpm(amount))
+    };
     let asked = store.ask(0, vec![ask(10_000)]).await;
     store.settle(0, &asked, &[97_000]).await; // 87,000 below empty
     assert_eq!(store.outcome(0, ask(10_000)).await, Outcome::Refused(10 * MINUTE), "9,700 a minute");

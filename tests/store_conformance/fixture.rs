@@ -180,7 +180,7 @@ pub fn bucket(limit: LimitName, capacity: u64, refill: u64, period: u64, amount:
         LimitName::Rpm => Measure::Request,
         _ => Measure::Tokens,
     };
-    Claim { scope: customer(), limit, rule: Rule::Bucket { bucket, max_wait: 0, forgive: true }, measure, amount }
+    Claim { scope: customer(), limit, rule: Rule::Bucket { bucket, max_wait: 0, forgive: true, mirrors: false }, measure, amount }
 }
 
 /// The same claim, with this longest wait.

@@ -133,7 +133,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn rate_rule(number: usize, max_wait: u64, forgive: bool) -> Rule {
+fn rate_rule(number: usize, max_wait: u64, (forgive, mirrors): (bool, bool)) -> Rule {
     let bucket = |capacity, amount, period| Bucket::new(capacity, amount, period).expect("exact");
     let bucket = match number {
         0 => bucket(10, 10, MINUTE),
@@ -151,7 +151,7 @@ fn rate_rule(number: usize, max_wait: u64, forgive: bool) -> Rule {
         12 => return Rule::Window { limit: 150, max_wait },
         _ => return Rule::Window { limit: 6_000, max_wait },
     };
-    Rule::Bucket { bucket, max_wait, forgive }
+    Rule::Bucket { bucket, max_wait, forgive, mirrors }
 }
 
 /// What two calls cannot hide: where the second one refuses, what the first one took is given back, but the state it was in has been
@@ -218,7 +218,10 @@ impl History<'_> {
         if let Some(limit) = RATES.get(ask.limit) {
             let number = ask.rule.unwrap_or(self.plan[(ask.scope + ask.limit) % self.plan.len()]);
             let measure = if *limit == LimitName::Messages { Measure::Message } else { Measure::Tokens };
-            return Claim { scope, limit: *limit, rule: rate_rule(number, ask.wait, ask.forgive), measure, amount: ask.amount };
+            // What does not forgive is a ceiling, and in the scopes of the pool one that mirrors its account.
+            let mirrors = !ask.forgive && ask.scope >= 3;
+            let rule = rate_rule(number, ask.wait, (ask.forgive, mirrors));
+            return Claim { scope, limit: *limit, rule, measure, amount: ask.amount };
         }
         let limit = BUDGETS[ask.limit - RATES.len()];
         let period = limit.period().expect("a budget");

@@ -65,7 +65,7 @@ async fn flushed_scripts_come_back_without_a_failure_or_a_stampede() {
         for task in tasks {
             assert!(task.await.expect("no panic").expect("the store answers").admitted, "round {round}");
         }
-        assert_eq!(calls(&mut connection, "script|load") - loads, 9, "each script once");
+        assert_eq!(calls(&mut connection, "script|load") - loads, 11, "each script once");
     }
     assert_eq!(store.remaining(0, &per_minute(LimitName::Rpm, 300, 0)).await, 0, "one consumption each");
     let asked = store.ask(0, vec![dollars(DOLLAR, 500)]).await;
@@ -218,7 +218,7 @@ async fn a_debt_beyond_exact_numbers_stays_a_debt() {
     let store = on(&server).await;
     let ask = |capacity, refill, amount| {
         let bucket = Bucket::new(capacity, refill, MINUTE).expect("exact");
-        Claim { rule: Rule::Bucket { bucket, max_wait: 0, forgive: false }, limit: LimitName::Tpm, ..rpm(amount) }
+        Claim { rule: Rule::Bucket { bucket, max_wait: 0, forgive: false, mirrors: false }, limit: LimitName::Tpm, ..rpm(amount) }
     };
     let asked = store.ask(0, vec![ask(1_000_000_000_000, 1_000_000_000_000, 1)]).await;
     store.settle(0, &asked, &[u64::MAX]).await;

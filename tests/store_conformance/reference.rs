@@ -4,11 +4,11 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
-use tollgate::domain::{ReservationId, Timestamp};
+use tollgate::domain::{NanoUsd, ReservationId, Timestamp};
 use tollgate::limit::Line;
 use tollgate::limit::decide::{self, Hold, State, States};
-use tollgate::limit::{Admission, Decision, LimitName, ScopeKey, Settlement};
-use tollgate::store::{Balance, Ledger, StoreError};
+use tollgate::limit::{Admission, Decision, LimitName, Measure, ScopeKey, Settlement};
+use tollgate::store::{Balance, Holding, Ledger, Look, Seen, StoreError};
 
 #[derive(Default)]
 pub struct Reference(Mutex<Books>);
@@ -79,6 +79,24 @@ impl Reference {
         decision
     }
 
+    pub fn looked(&self, look: &Look, now: Timestamp) -> Seen {
+        let mut books = self.0.lock();
+        let verdicts = decide::look(now, &look.claims, &mut *books);
+        let whose = |line: &Line| {
+            let ScopeKey { scope, owner } = &line.claim.scope;
+            scope.is_customers() && owner.split('/').next() == Some(&*look.customer.owner)
+        };
+        let own = books.holds.iter().filter(|(_, lines)| lines.iter().any(whose));
+        let mut holds: Vec<_> = own
+            .map(|(id, lines)| {
+                let money = lines.iter().filter(|line| line.claim.measure == Measure::Money).map(|line| line.claim.amount);
+                Holding { reservation: *id, until: None, money: NanoUsd::new(money.max().unwrap_or(0)) }
+            })
+            .collect();
+        holds.sort_by_key(|hold| hold.reservation.bits());
+        Seen { at: now, verdicts, holds }
+    }
+
     pub fn balances(&self, scope: &ScopeKey) -> Vec<Balance> {
         let books = self.0.lock();
         let mine = books.states.iter().filter(|((owner, _), _)| owner == scope);
@@ -97,6 +115,10 @@ impl Reference {
 impl Ledger for Reference {
     fn admit<'a>(&'a self, admission: &'a Admission, now: Option<Timestamp>) -> BoxFuture<'a, Result<Decision, StoreError>> {
         ready(Ok(self.decide(admission, now.expect("cases pass the time in")))).boxed()
+    }
+
+    fn look<'a>(&'a self, look: &'a Look, now: Option<Timestamp>) -> BoxFuture<'a, Result<Seen, StoreError>> {
+        ready(Ok(self.looked(look, now.expect("cases pass the time in")))).boxed()
     }
 
     fn settle<'a>(&'a self, batch: &'a [Settlement], now: Option<Timestamp>) -> BoxFuture<'a, Result<(), StoreError>> {

@@ -18,7 +18,7 @@ use tollgate::server::Server;
 use tollgate::stack::Gateway;
 use tollgate::stack::pauses::{Pauses, RealPauses};
 use tollgate::store::embedded::EmbeddedLedger;
-use tollgate::store::{Asked, Balance, Known, Ledger, Renewal, StoreError, Stores};
+use tollgate::store::{Asked, Balance, Known, Ledger, Look, Renewal, Seen, StoreError, Stores};
 use tollgate::telemetry::SystemClock;
 
 /// The prices and the customer of the cases: `m-big`, `m-small`, `emb`, `c-big`; customer `t` with RPM 60, TPM 10,000, $1 a day, 1,000 output tokens, 4 at
@@ -339,6 +339,10 @@ impl Ledger for Counting {
 
     fn read<'a>(&'a self, scope: &'a ScopeKey) -> BoxFuture<'a, Result<Vec<Balance>, StoreError>> {
         self.inner.read(scope)
+    }
+
+    fn look<'a>(&'a self, look: &'a Look, now: Option<Timestamp>) -> BoxFuture<'a, Result<Seen, StoreError>> {
+        self.inner.look(look, now)
     }
 
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -108,14 +108,11 @@ pub fn pool_names(file: &File) -> impl Iterator<Item = &str> {
     file.pools.iter().flat_map(|pools| &pools.0).map(|(name, _)| name.value.as_str())
 }
 
+/// Finds the plan that a key names.
+pub type FindsPlan<'a> = dyn FnMut(&At<String>, &mut Findings) -> Option<Arc<str>> + 'a;
+
 /// What a key may do, as written. `plan_named` finds the plans it names; `pools` are those there are, where that is to be checked.
-pub fn app(
-    name: &str,
-    key: &file::Key,
-    plan_named: &mut dyn FnMut(&At<String>, &mut Findings) -> Option<Arc<str>>,
-    pools: Option<&[&str]>,
-    findings: &mut Findings,
-) -> App {
+pub fn app(name: &str, key: &file::Key, plan_named: &mut FindsPlan<'_>, pools: Option<&[&str]>, findings: &mut Findings) -> App {
     let boxed = |patterns: &Option<Vec<Pattern>>| patterns.iter().flatten().map(|pattern| pattern.0.clone()).collect();
     let plans = key.plans.iter().flatten().filter_map(|at| plan_named(at, findings)).collect();
     for pattern in key.routes.iter().flatten().filter(|pattern| !pattern.0.starts_with('/')) {

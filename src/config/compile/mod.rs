@@ -13,6 +13,7 @@ mod pools;
 mod redis;
 mod repeats;
 mod server;
+mod telemetry;
 pub(crate) mod tls;
 mod upstreams;
 
@@ -114,7 +115,7 @@ fn compile_text(text: &str, name: &str, source: Source, env: &Env, mut findings:
     let outcome = match policy {
         Some(mut policy) if findings.problems.is_empty() => {
             if let node::Value::Table(root) = &node.value {
-                policy.settings = Settings::of(root, findings.files);
+                policy.settings = Settings::of(root, findings.files, findings.warnings.clone());
             }
             Ok((policy, findings.warnings))
         }
@@ -173,6 +174,7 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
     let admin = desk::admin(c, file, server.listen);
     let triage = desk::triage(c, file, mode == AuthMode::Keys);
     let alerts = alerts::alerts(c, file, admin.as_ref());
+    let telemetry = telemetry::telemetry(c, file);
     desk::warn_unread(c, file, plans.ready.values(), admin.is_some() || triage.webhook.is_some());
     let identity = identity?;
     let customers = plans.customers(file, &identity.default_plan, identity.allow_emails, &mut c.findings);
@@ -207,6 +209,7 @@ fn compile(c: &mut Compiler<'_>, file: &File) -> Option<Policy> {
         shadows,
         repeats,
         alerts,
+        telemetry,
         admin,
         concurrency,
         settings: Settings::default(),

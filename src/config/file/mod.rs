@@ -7,6 +7,7 @@ mod alerts;
 mod desk;
 mod limits;
 mod provider;
+mod telemetry;
 mod tls;
 
 pub use access::{Auth, ForwardId, Identity, Key};
@@ -14,6 +15,7 @@ pub use alerts::{Alerts, Destination};
 pub use desk::{Admin, HookUrl, Triage, Webhook};
 pub use limits::{Customer, Gateway, Messages, Plan, Quota, RateLimit, ShadowPlan, Spend, User};
 pub use provider::{Ceiling, Fallback, LongContext, Model, ModelPrice, Pool, Pricing, Upstream};
+pub use telemetry::{Otlp, Telemetry};
 pub use tls::Tls;
 
 use super::choice;
@@ -74,6 +76,8 @@ table! {
         records: Records,
         /// `[alerts]`: what operators are told of.
         alerts: Alerts,
+        /// `[telemetry]`: what OpenTelemetry is told.
+        telemetry: Telemetry,
         /// `[history]`
         history: History,
         /// `[shadow]`

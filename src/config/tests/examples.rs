@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// What the examples name.
 fn environment() -> Env {
-    ["OPENAI_API_KEY", "APP_KEY", "REDIS_URL", "ID_SECRET", "ADMIN_TOKEN", "WEBHOOK_SECRET"]
+    ["OPENAI_API_KEY", "APP_KEY", "REDIS_URL", "ID_SECRET", "ADMIN_TOKEN", "WEBHOOK_SECRET", "OTLP_TOKEN"]
         .into_iter()
         .map(|name| (name, if name == "REDIS_URL" { "redis://:pw@redis:6379" } else { "0123456789abcdef0123456789abcdef" }))
         .collect()

@@ -5,6 +5,7 @@ use super::super::gate::{Form, Visit};
 use super::super::page::{Trouble, redirect};
 use super::id;
 use super::ticket::{Refused, page};
+use crate::admin::triage::noted;
 use crate::admin::{Fault, text};
 use crate::stack::resubmit::resubmit;
 use crate::triage::{LONGEST_TEXT, Ticket, TicketId, Trouble as DeskTrouble};
@@ -69,7 +70,11 @@ async fn after(
     typed: &str,
 ) -> Result<Response, Trouble> {
     match acted {
-        Ok(ticket) => Ok(redirect(&format!("/console/desk/{}?done={verb}", ticket.id))),
+        Ok(ticket) => {
+            let done = if verb == "again" { "resubmit" } else { verb };
+            noted(&shared.gateway, visit.operator(), done, &ticket).await;
+            Ok(redirect(&format!("/console/desk/{}?done={verb}", ticket.id)))
+        }
         Err(trouble @ (DeskTrouble::Conflict(_) | DeskTrouble::NoRequest | DeskTrouble::BeingResubmitted)) => {
             refused(shared, visit, id, &trouble.into(), "state", typed).await
         }

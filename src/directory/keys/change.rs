@@ -6,11 +6,11 @@ use super::list::{Issued, KeyView};
 use super::secret::{MadeKey, is_name};
 use crate::config::Problem;
 use crate::config::policy::Auth;
-use crate::directory::trail::Change;
 use crate::directory::{Directory, number};
 use crate::domain::Timestamp;
 use crate::store::StoreError;
 use crate::store::documents::{Collection, Document, Expected, Write, Written};
+use crate::trail::Change;
 use serde_json::{Map, Value};
 use std::time::Duration;
 
@@ -204,7 +204,7 @@ impl Directory {
             let Written::Done(version) = self.documents.put(&write, None).await? else { continue };
             self.publish().await?;
             let (shown, now) = (before.as_ref().map(KeptKey::shown), self.now());
-            self.trail.changed(&Change { by, kind: "key", name, before: shown.as_ref(), after: Some(&after.shown()) });
+            self.trail.changed(&Change { by, kind: "key", name, before: shown.as_ref(), after: Some(&after.shown()) }).await;
             return Ok(KeyView::of(name, &after, version, self.uses.last(name), now));
         }
         Err(KeyError::Conflict(None))

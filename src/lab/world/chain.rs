@@ -20,6 +20,7 @@ impl World<'_> {
 
     /// Walks the plan's chain of the cause that stopped the request first; at its end the client learns the refusal that began the walk.
     pub(super) fn fall_back(&mut self, id: usize, crowds: &[Crowd], cause: Cause, no: No) {
+        self.stopped(id, &no);
         let left = u64::try_from(self.wait_left(id).as_micros()).unwrap_or(u64::MAX);
         let question = &mut self.questions[id];
         let crowd = &crowds[question.crowd];
@@ -56,6 +57,7 @@ impl World<'_> {
 
     /// The client learns a refusal, and comes back or gives up.
     pub(super) fn refused(&mut self, id: usize, crowds: &[Crowd], no: No) {
+        self.stopped(id, &no);
         let now = self.now;
         let No { told, by } = no;
         let question = &mut self.questions[id];
@@ -70,6 +72,15 @@ impl World<'_> {
         match again {
             Some(wait) => self.schedule(wait, Event::Attempt(id)),
             None => self.settled(id, Fate::Unanswered),
+        }
+    }
+
+    /// Notes what stops an attempt first: what stops it later is counted with the walk that began then.
+    fn stopped(&mut self, id: usize, no: &No) {
+        let question = &self.questions[id];
+        if question.walk.is_none() {
+            let index = question.crowd;
+            *self.tally(index).stopped.entry(no.by.clone()).or_default() += 1;
         }
     }
 }

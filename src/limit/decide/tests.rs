@@ -28,7 +28,7 @@ pub fn scope(scope: Scope) -> ScopeKey {
 
 pub fn bucket(whose: Scope, limit: LimitName, measure: Measure, size: u64, max_wait: u64, amount: u64) -> Claim {
     let bucket = Bucket::new(size, size, MINUTE).expect("exact");
-    let rule = Rule::Bucket { bucket, max_wait, forgive: whose != Scope::Pool };
+    let rule = Rule::Bucket { bucket, max_wait, forgive: whose != Scope::Pool, mirrors: false };
     Claim { scope: scope(whose), limit, rule, measure, amount }
 }
 
@@ -260,8 +260,10 @@ fn an_unknown_hold_is_booked_without_giving_anything_back() {
 fn a_settlement_by_a_plan_that_counted_otherwise_leaves_the_present_count_alone() {
     let claim = |rule| Claim { rule, ..bucket(Scope::Customer, LimitName::Tpm, Measure::Tokens, 100, 0, 60) };
     let size = Bucket::new(100, 100, MINUTE).expect("exact");
-    let (by_bucket, by_window) =
-        (claim(Rule::Bucket { bucket: size, max_wait: 0, forgive: true }), claim(Rule::Window { limit: 100, max_wait: 0 }));
+    let (by_bucket, by_window) = (
+        claim(Rule::Bucket { bucket: size, max_wait: 0, forgive: true, mirrors: false }),
+        claim(Rule::Window { limit: 100, max_wait: 0 }),
+    );
     for (before, after) in [(&by_bucket, &by_window), (&by_window, &by_bucket)] {
         let mut states = Memory::default();
         let old = ask(std::slice::from_ref(before), None);

@@ -28,7 +28,7 @@ fn claim(scope: Scope, limit: LimitName, measure: Measure, amount: u64, rule: Ru
 }
 
 fn bucket(capacity: u64, amount: u64, period: u64) -> Rule {
-    Rule::Bucket { bucket: Bucket::new(capacity, amount, period).expect("exact"), max_wait: 0, forgive: true }
+    Rule::Bucket { bucket: Bucket::new(capacity, amount, period).expect("exact"), max_wait: 0, forgive: true, mirrors: false }
 }
 
 fn day(cap: u64) -> Rule {

@@ -10,6 +10,7 @@ impl Account {
     pub fn attempt_failed(&mut self, fault: ProviderFault, end: Option<&End>) {
         self.leave = None;
         self.attempting = false;
+        self.record.end(self.step, Some(fault.as_str()));
         self.last_fault = Some(fault);
         let used = end.map(|end| self.used_by_failed(end)).unwrap_or_default();
         if let Some(end) = end {

@@ -31,15 +31,29 @@ impl Fleet {
     }
 
     fn gateway(&self) -> (Arc<Ceilings>, Levels) {
-        let ceilings = Arc::new(Ceilings::new(self.clock.clone()));
-        (ceilings.clone(), Levels::new(ceilings, self.documents.clone(), self.clock.clone()))
+        self.ahead(0)
+    }
+
+    /// A gateway whose clock is so many seconds ahead of the store's.
+    fn ahead(&self, secs: i64) -> (Arc<Ceilings>, Levels) {
+        let clock = Arc::new(Skewed(self.clock.clone(), secs * 1_000_000));
+        let ceilings = Arc::new(Ceilings::new(clock.clone()));
+        (ceilings.clone(), Levels::new(ceilings, self.documents.clone(), clock))
+    }
+}
+
+struct Skewed(Arc<Hand>, i64);
+
+impl Clock for Skewed {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.0.now().micros().saturating_add_signed(self.1))
     }
 }
 
 /// Uses some of a ceiling of 100,000 a minute.
 fn uses(ceilings: &Ceilings, amount: u64) {
     let bucket = Bucket::new(100_000, 100_000, 60_000_000).expect("exact");
-    let rule = Rule::Bucket { bucket, max_wait: 0, forgive: false };
+    let rule = Rule::Bucket { bucket, max_wait: 0, forgive: false, mirrors: false };
     let scope = ScopeKey { scope: Scope::Pool, owner: "mini".into() };
     let claim = Claim { scope, limit: LimitName::Tpm, rule, measure: Measure::Reserved, amount };
     ceilings.claimed(&[Line { claim, actual: 0, booked: 0 }]);
@@ -92,6 +106,57 @@ async fn a_gateway_that_died_is_forgotten_and_the_level_comes_down_in_its_time()
     alive.1.tick(&fleet.policy).await;
     assert_eq!(alive.1.level("mini"), 0);
     assert_eq!(alive.1.all(), [], "and a pool that nobody uses is no longer looked at");
+}
+
+#[tokio::test]
+async fn gateways_whose_clocks_differ_hear_each_other_and_wait_the_ten_minutes_once() {
+    for skew in [7, -7, 400, -400, 86_400] {
+        let fleet = Fleet::new();
+        let (one, two) = (fleet.gateway(), fleet.ahead(skew));
+        let look = async || {
+            one.1.tick(&fleet.policy).await;
+            two.1.tick(&fleet.policy).await;
+            [one.1.level("mini"), two.1.level("mini")]
+        };
+        for secs in 0..20 {
+            uses(&one.0, 2_250);
+            uses(&two.0, 2_250);
+            fleet.clock.pass(1);
+            let used = look().await;
+            assert!(used.iter().all(|level| *level <= 2), "{skew} {secs}: {used:?}");
+        }
+        assert_eq!(look().await, [2, 2], "{skew}: 90 % together, neither alone");
+        assert_eq!((one.1.all()[0].1.used, two.1.all()[0].1.used), (900, 900), "{skew}");
+        // Quiet: 61 s until the gauges are empty, ten minutes for each level. No look may end it sooner, and none begins it anew.
+        let mut changes = Vec::new();
+        for secs in 1..=1_400 {
+            fleet.clock.pass(1);
+            let levels = look().await;
+            if changes.last().is_none_or(|(_, last)| *last != levels) {
+                changes.push((secs, levels));
+            }
+        }
+        let levels: Vec<[u8; 2]> = changes.iter().map(|(_, levels)| *levels).collect();
+        assert!(levels.ends_with(&[[0, 0]]) && levels.len() <= 5, "{skew}: {changes:?}");
+        let ended =
+            |level: u8| changes.iter().find(|(_, levels)| levels.iter().all(|now| *now <= level)).map_or(0, |(secs, _)| *secs);
+        let (first, second) = (ended(1), ended(0));
+        assert!((600..=665).contains(&first), "{skew}: {changes:?}");
+        assert!((600..=605).contains(&(second - first)), "{skew}: {changes:?}");
+        // One that dies is forgotten by the other's clock.
+        uses(&two.0, 75_000);
+        uses(&one.0, 1_000);
+        look().await;
+        assert_eq!(look().await, [1, 1], "{skew}");
+        let alive = |secs: u64| {
+            fleet.clock.pass(secs);
+            one.1.tick(&fleet.policy)
+        };
+        alive(4).await;
+        assert_eq!(one.1.all()[0].1.used, 760, "{skew}");
+        alive(1).await;
+        assert_eq!(one.1.all()[0].1.used, 10, "{skew}");
+    }
 }
 
 #[tokio::test]
@@ -191,9 +256,10 @@ async fn the_history_of_a_pool_is_bounded_and_outlives_those_who_wrote_it() {
     let fleet = Fleet::new();
     let levels = fleet.gateway().1;
     for at in 0..=history::KEPT as u64 {
-        levels
-            .history
-            .note("mini", Change::new(Timestamp::from_secs(at), u8::from(at % 2 == 1), u8::from(at % 2 == 0), Why::Gauge));
+        levels.history.note(
+            "mini",
+            history::Change::new(Timestamp::from_secs(at), u8::from(at % 2 == 1), u8::from(at % 2 == 0), Why::Gauge),
+        );
         levels.history.flush().await;
     }
     drop(levels);
@@ -210,7 +276,7 @@ async fn an_account_of_its_own_has_a_ladder_of_its_own_in_the_pools_history() {
     let ladder = ladder(&fleet.policy);
     for (owner, used) in [("mini/ab", 750_000), ("mini/cd", 900_000)] {
         let own = Said { at: fleet.clock.now().micros(), used: BTreeMap::from([("tpm".to_owned(), used)]) };
-        levels.step(owner, &own, Standing::default(), &ladder).await;
+        levels.step(&owner.into(), &own, Standing::default(), &ladder).await;
     }
     levels.history.flush().await;
     let told = levels.history("mini").await.expect("memory");

@@ -1,6 +1,6 @@
 //! How a pool stands, for those who look at it.
 
-use super::{Levels, Pinned, SAID, Shared, pool_of, total};
+use super::{Levels, Pinned, Shared, pool_of, total};
 use crate::domain::Timestamp;
 use crate::store::documents::Collection;
 
@@ -29,8 +29,7 @@ impl Levels {
         // While the store is away nothing is known of it; a pin that was read before counts.
         let found = self.documents.get(Collection::Levels, pool, None).await.ok().flatten();
         if let Some(mut shared) = found.and_then(|document| serde_json::from_slice::<Shared>(&document.value).ok()) {
-            let now = self.clock.now();
-            shared.said.retain(|_, said| now.micros().abs_diff(said.at) < SAID);
+            self.freshen(&pool.into(), &mut shared, self.clock.now());
             (view.gauge, view.used) = (shared.level.min(3), total(&shared.said));
             view.level = view.pinned.as_ref().map_or(view.gauge, |pinned| pinned.level);
         }

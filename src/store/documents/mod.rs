@@ -42,6 +42,12 @@ pub enum Collection {
     Pins,
     /// How near pools are to their ceilings.
     Levels,
+    /// Who changed what at run time, the latest first.
+    Audit,
+    /// Customers that were seen, by id.
+    Customers,
+    /// Requests of a customer that were not served as asked, lately.
+    Refusals,
     /// What became of pools' levels.
     LevelHistory,
     /// Gateway keys made at run time.
@@ -56,7 +62,7 @@ pub enum Collection {
 
 impl Collection {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 18] = [
         Self::Requests,
         Self::ProviderRequests,
         Self::Replies,
@@ -67,6 +73,9 @@ impl Collection {
         Self::Overrides,
         Self::Pins,
         Self::Levels,
+        Self::Audit,
+        Self::Customers,
+        Self::Refusals,
         Self::LevelHistory,
         Self::Keys,
         Self::KeyUses,
@@ -88,6 +97,9 @@ impl Collection {
             Self::Overrides => "override",
             Self::Pins => "pin",
             Self::Levels => "level",
+            Self::Audit => "audit",
+            Self::Customers => "customer",
+            Self::Refusals => "refusals",
             Self::LevelHistory => "level_history",
             Self::Keys => "key",
             Self::KeyUses => "key_use",
@@ -107,7 +119,16 @@ impl Collection {
     pub const fn is_listed(self) -> bool {
         matches!(
             self,
-            Self::Jobs | Self::Tickets | Self::Plans | Self::Overrides | Self::Pins | Self::Keys | Self::KeyUses | Self::Alerts
+            Self::Jobs
+                | Self::Tickets
+                | Self::Plans
+                | Self::Overrides
+                | Self::Pins
+                | Self::Audit
+                | Self::Customers
+                | Self::Keys
+                | Self::KeyUses
+                | Self::Alerts
         )
     }
 }
@@ -154,6 +175,13 @@ impl Write {
     #[must_use]
     pub fn until(&self, now: Timestamp) -> Option<Timestamp> {
         self.keep.map(|keep| now.plus(u64::try_from(keep.as_micros()).unwrap_or(u64::MAX)))
+    }
+
+    /// Whether it can be written without a look at what is there: it expects nothing of it, and no listing leads to it. Records of
+    /// requests are so written, one or two a request. Should there be an older document, its end finds a younger one and leaves it.
+    #[must_use]
+    pub const fn is_blind(&self) -> bool {
+        matches!(self.expected, Expected::Anything) && self.value.is_some() && !self.collection.is_listed()
     }
 
     /// Whether it may be written, having found this.

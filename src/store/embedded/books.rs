@@ -11,10 +11,11 @@ use crate::domain::{Clock, ReservationId, Timestamp};
 use crate::limit::budget::PeriodState;
 use crate::limit::decide::{self, Hold, State, States};
 use crate::limit::{Admission, Claim, Decision, LimitName, Line, Rule, Scope, ScopeKey, Settlement};
-use crate::store::Balance;
+use crate::store::{Balance, Look, Seen};
+use foldhash::quality::RandomState;
 use parking_lot::{Mutex, MutexGuard};
 use std::borrow::Cow;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 /// So many that a sweep of one is short even with a million customers.
@@ -67,7 +68,7 @@ impl Books {
     /// Empty books.
     pub fn new(clock: Arc<dyn Clock>, journaled: bool) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self { clock, hasher: RandomState::new(), shards, shared: Mutex::default(), known: Mutex::default(), journaled }
+        Self { clock, hasher: RandomState::default(), shards, shared: Mutex::default(), known: Mutex::default(), journaled }
     }
 
     /// Decides an admission. `tell` is called inside the lock when the journal must learn of it; without it no budget may be claimed
@@ -170,6 +171,17 @@ impl Books {
         let mut balances: Vec<_> = part.lock().budgets(scope).map(balance).collect();
         balances.sort_unstable_by_key(|balance| balance.limit);
         balances
+    }
+
+    /// How limits of a customer stand, and what its reservations hold. See [`crate::store::Ledger::look`].
+    pub fn look(&self, look: &Look, now: Option<Timestamp>) -> Seen {
+        let mut open = self.open(look.claims.iter().collect(), now);
+        let at = open.now;
+        let verdicts = decide::look(at, &look.claims, &mut open);
+        // Inside the customer's lock, so that what limits say is held and what reservations hold is of one moment.
+        let holds = self.known.lock().of(&look.customer);
+        drop(open);
+        Seen { at, verdicts, holds }
     }
 
     /// Books a balance read from the journal. Those of one limit come oldest first.

@@ -10,9 +10,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 /// Memory for writes that are not yet in a table, per key space, bytes.
-const MEMTABLE: u64 = 8 << 20;
+const MEMTABLE: u64 = 16 << 20;
 /// All journal files together, bytes.
-const JOURNALS: u64 = 64 << 20;
+const JOURNALS: u64 = 128 << 20;
+/// Threads that write tables. With a second one fjall 3.1 hands compactions to and fro between the two for as long as one is under way,
+/// which takes a core.
+const WORKERS: usize = 1;
 /// The cache of blocks read; only the start-up and the audit read.
 const CACHE: u64 = 4 << 20;
 
@@ -217,7 +220,7 @@ fn open(path: &Path) -> Result<Open, StoreError> {
 }
 
 fn try_open(path: &Path) -> fjall::Result<Open> {
-    let database = Database::builder(path).cache_size(CACHE).max_journaling_size(JOURNALS).worker_threads(2).open()?;
+    let database = Database::builder(path).cache_size(CACHE).max_journaling_size(JOURNALS).worker_threads(WORKERS).open()?;
     let space = |name| database.keyspace(name, || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE));
     let spaces = [space("balances")?, space("holds")?, space("ledger")?];
     Ok(Open { spaces, database, syncer: Syncer::start(path)? })

@@ -1,8 +1,10 @@
 //! Which reservations hold money, and which ended lately: what makes a settlement count once.
 
-use crate::domain::{ReservationId, Timestamp};
-use crate::limit::Line;
-use std::collections::{HashMap, HashSet, VecDeque};
+use crate::domain::{NanoUsd, ReservationId, Timestamp};
+use crate::limit::{Line, Measure, Scope, ScopeKey};
+use crate::store::Holding;
+use foldhash::{HashMap, HashSet};
+use std::collections::VecDeque;
 
 /// How long an ended reservation is remembered, microseconds.
 pub const REMEMBERED: u64 = 3_600_000_000;
@@ -78,6 +80,24 @@ impl Known {
                 }
             }
         }
+    }
+
+    /// What the reservations of a customer hold, by reservation. Looks at all there are.
+    pub fn of(&self, customer: &ScopeKey) -> Vec<Holding> {
+        let whose = |line: &Line| match line.claim.scope.scope {
+            Scope::Customer => line.claim.scope.owner == customer.owner,
+            Scope::User => line.claim.scope.owner.split_once('/').is_some_and(|(owner, _)| *owner == *customer.owner),
+            _ => false,
+        };
+        let holding = |(id, held): (&ReservationId, &Held)| {
+            let money = held.lines.iter().filter(|line| line.claim.measure == Measure::Money);
+            let money = money.map(|line| line.claim.amount).max().unwrap_or(0);
+            let own = held.lines.iter().any(whose);
+            own.then(|| Holding { reservation: *id, until: None, money: NanoUsd::new(money) })
+        };
+        let mut holds: Vec<_> = self.held.iter().filter_map(holding).collect();
+        holds.sort_unstable_by_key(|hold| hold.reservation.bits());
+        holds
     }
 
     /// How many reservations hold money.

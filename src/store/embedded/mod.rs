@@ -19,7 +19,7 @@ pub use books::Size;
 
 pub use crate::config::policy::LostHold;
 
-use super::{Balance, Ledger, StoreError};
+use super::{Balance, Ledger, Look, Seen, StoreError};
 use crate::domain::{Clock, Timestamp};
 use crate::limit::{Admission, Claim, Decision, ScopeKey, Settlement};
 use books::{Admitted, Books, Change};
@@ -195,6 +195,10 @@ impl Ledger for EmbeddedLedger {
 
     fn read<'a>(&'a self, scope: &'a ScopeKey) -> BoxFuture<'a, Result<Vec<Balance>, StoreError>> {
         std::future::ready(Ok(self.books.read(scope))).boxed()
+    }
+
+    fn look<'a>(&'a self, look: &'a Look, now: Option<Timestamp>) -> BoxFuture<'a, Result<Seen, StoreError>> {
+        std::future::ready(Ok(self.books.look(look, now))).boxed()
     }
 
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {

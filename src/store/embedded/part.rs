@@ -8,7 +8,7 @@ use crate::domain::{Period, Timestamp};
 use crate::limit::budget::PeriodState;
 use crate::limit::decide::State;
 use crate::limit::{BucketState, BudgetState, LimitName, Rule, Scope, ScopeKey, WindowState};
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 /// A state is kept at least this long after its last use, seconds.
 const IDLE: u64 = 3_600;
@@ -33,16 +33,41 @@ struct Place {
 /// One state. `until` is the Unix second after which a state that holds nothing says the same as none at all.
 #[derive(Debug)]
 enum Slot {
-    Bucket { place: Place, until: u32, state: BucketState },
-    Window { place: Place, until: u32, state: Box<WindowState> },
-    Current { place: Place, until: u32, state: PeriodState },
-    Previous { place: Place, until: u32, state: PeriodState },
+    /// One of which nothing is held, as all of customers are: kept without the zero.
+    Bucket {
+        place: Place,
+        until: u32,
+        level: i64,
+        at: Timestamp,
+        unit: u64,
+    },
+    Mirror {
+        place: Place,
+        until: u32,
+        state: Box<BucketState>,
+    },
+    Window {
+        place: Place,
+        until: u32,
+        state: Box<WindowState>,
+    },
+    Current {
+        place: Place,
+        until: u32,
+        state: PeriodState,
+    },
+    Previous {
+        place: Place,
+        until: u32,
+        state: PeriodState,
+    },
 }
 
 impl Slot {
     const fn place(&self) -> Place {
         match self {
             Self::Bucket { place, .. }
+            | Self::Mirror { place, .. }
             | Self::Window { place, .. }
             | Self::Current { place, .. }
             | Self::Previous { place, .. } => *place,
@@ -52,12 +77,13 @@ impl Slot {
     const fn period(&self) -> Option<&PeriodState> {
         match self {
             Self::Current { state, .. } | Self::Previous { state, .. } => Some(state),
-            Self::Bucket { .. } | Self::Window { .. } => None,
+            Self::Bucket { .. } | Self::Mirror { .. } | Self::Window { .. } => None,
         }
     }
 
     fn is_dead(&self, now: u64) -> bool {
         let (Self::Bucket { until, .. }
+        | Self::Mirror { until, .. }
         | Self::Window { until, .. }
         | Self::Current { until, .. }
         | Self::Previous { until, .. }) = self;
@@ -77,7 +103,8 @@ impl Part {
         let mut budget: Option<BudgetState> = None;
         for slot in self.owners.get(&*scope.owner)?.iter().filter(|slot| slot.place() == place) {
             match slot {
-                Slot::Bucket { state, .. } => return Some(State::Bucket(*state)),
+                Slot::Bucket { level, at, unit, .. } => return Some(State::Bucket(BucketState::of(*level, *at, *unit))),
+                Slot::Mirror { state, .. } => return Some(State::Bucket(**state)),
                 Slot::Window { state, .. } => return Some(State::Window(state.clone())),
                 Slot::Current { state, .. } => budget.get_or_insert_default().current = *state,
                 Slot::Previous { state, .. } => budget.get_or_insert_default().previous = *state,
@@ -95,7 +122,13 @@ impl Part {
                     Some(Rule::Bucket { bucket, .. }) => bucket.until_full(state).div_ceil(1_000_000),
                     _ => 0,
                 };
-                self.set(&scope.owner, Slot::Bucket { place, until: second(now.secs() + IDLE.max(full_in)), state });
+                let until = second(now.secs() + IDLE.max(full_in));
+                let BucketState { level, at, unit, held } = state;
+                let slot = match held {
+                    0 => Slot::Bucket { place, until, level, at, unit },
+                    _ => Slot::Mirror { place, until, state: Box::new(state) },
+                };
+                self.set(&scope.owner, slot);
             }
             State::Window(state) => {
                 let until = second(now.secs() + IDLE.max(state.until_empty(now).div_ceil(1_000_000)));
@@ -202,7 +235,7 @@ mod tests {
 
     fn bucket_rule() -> (Bucket, Option<Rule>) {
         let bucket = Bucket::new(10, 5, 60_000_000).expect("exact");
-        (bucket, Some(Rule::Bucket { bucket, max_wait: 0, forgive: true }))
+        (bucket, Some(Rule::Bucket { bucket, max_wait: 0, forgive: true, mirrors: false }))
     }
 
     fn budget(start: u64, held: u64) -> State {
@@ -273,7 +306,7 @@ mod tests {
     fn a_bucket_in_deep_debt_outlives_the_hour() {
         let mut part = Part::default();
         let (bucket, rule) = bucket_rule();
-        let state = State::Bucket(BucketState { level: -600 * bucket.unit().cast_signed(), at: NOW, unit: bucket.unit() });
+        let state = State::Bucket(BucketState::of(-600 * bucket.unit().cast_signed(), NOW, bucket.unit()));
         part.put(&customer("debtor"), LimitName::Rpm, state.clone(), rule, NOW);
         part.sweep(NOW.plus(7_000_000_000), true);
         assert_eq!(part.get(&customer("debtor"), LimitName::Rpm), Some(state), "full again only after 122 minutes");

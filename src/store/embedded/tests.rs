@@ -43,7 +43,7 @@ pub fn request(id: u128, name: &str, dollars: u64) -> Admission {
     let rate = |limit, measure| Claim {
         scope: customer(name),
         limit,
-        rule: Rule::Bucket { bucket, max_wait: 0, forgive: true },
+        rule: Rule::Bucket { bucket, max_wait: 0, forgive: true, mirrors: false },
         measure,
         amount: 1,
     };

@@ -32,7 +32,7 @@ mod fixture;
 #[cfg(test)]
 mod tests;
 
-use super::{Asked, Balance, Known, Ledger, Renewal, StoreError};
+use super::{Asked, Balance, Known, Ledger, Look, Renewal, Seen, StoreError};
 use crate::config::policy::Outage;
 use crate::domain::{Clock, Timestamp};
 use crate::limit::{Admission, Decision, Line, ScopeKey, Settlement};
@@ -264,6 +264,14 @@ impl Ledger for Guarded {
         async move {
             self.guard.ask()?;
             self.guard.heard(self.guard.remote.read(scope).await)
+        }
+        .boxed()
+    }
+
+    fn look<'a>(&'a self, look: &'a Look, now: Option<Timestamp>) -> BoxFuture<'a, Result<Seen, StoreError>> {
+        async move {
+            self.guard.ask()?;
+            self.guard.heard(self.guard.remote.look(look, now).await)
         }
         .boxed()
     }

@@ -47,9 +47,23 @@ struct StoredLine {
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum StoredRule {
-    Bucket { capacity: u64, gain: u64, unit: u64, max_wait: u64, forgive: bool },
-    Window { limit: u64, max_wait: u64 },
-    Budget { cap: u64, boundaries: [u64; 4] },
+    Bucket {
+        capacity: u64,
+        gain: u64,
+        unit: u64,
+        max_wait: u64,
+        forgive: bool,
+        #[serde(default)]
+        mirrors: bool,
+    },
+    Window {
+        limit: u64,
+        max_wait: u64,
+    },
+    Budget {
+        cap: u64,
+        boundaries: [u64; 4],
+    },
 }
 
 impl Stored {
@@ -70,9 +84,9 @@ impl StoredLine {
     fn of(line: &Line) -> Self {
         let Line { claim: Claim { scope: whose, limit, rule, measure, amount }, actual, booked } = line;
         let rule = match *rule {
-            Rule::Bucket { bucket, max_wait, forgive } => {
+            Rule::Bucket { bucket, max_wait, forgive, mirrors } => {
                 let (capacity, gain, unit) = (bucket.capacity(), bucket.gain(), bucket.unit());
-                StoredRule::Bucket { capacity, gain, unit, max_wait, forgive }
+                StoredRule::Bucket { capacity, gain, unit, max_wait, forgive, mirrors }
             }
             Rule::Window { limit, max_wait } => StoredRule::Window { limit, max_wait },
             Rule::Budget { cap, boundaries: Boundaries(boundaries) } => StoredRule::Budget { cap, boundaries },
@@ -83,8 +97,8 @@ impl StoredLine {
 
     fn read(&self) -> Option<Line> {
         let rule = match self.rule {
-            StoredRule::Bucket { capacity, gain, unit, max_wait, forgive } => {
-                Rule::Bucket { bucket: Bucket::new(capacity, gain, unit).ok()?, max_wait, forgive }
+            StoredRule::Bucket { capacity, gain, unit, max_wait, forgive, mirrors } => {
+                Rule::Bucket { bucket: Bucket::new(capacity, gain, unit).ok()?, max_wait, forgive, mirrors }
             }
             StoredRule::Window { limit, max_wait } => Rule::Window { limit, max_wait },
             StoredRule::Budget { cap, boundaries } => Rule::Budget { cap, boundaries: Boundaries(boundaries) },
@@ -154,8 +168,13 @@ mod tests {
     #[test]
     fn every_settlement_comes_back_as_it_was() {
         let rules = [
-            Rule::Bucket { bucket: Bucket::new(40_000, 40_000, 60_000_000).expect("exact"), max_wait: 7, forgive: true },
-            Rule::Bucket { bucket: Bucket::new(3, 0, 60_000_000).expect("exact"), max_wait: 0, forgive: false },
+            Rule::Bucket {
+                bucket: Bucket::new(40_000, 40_000, 60_000_000).expect("exact"),
+                max_wait: 7,
+                forgive: true,
+                mirrors: false,
+            },
+            Rule::Bucket { bucket: Bucket::new(3, 0, 60_000_000).expect("exact"), max_wait: 0, forgive: false, mirrors: true },
             Rule::Window { limit: 9, max_wait: 8 },
             Rule::Budget { cap: 9_000_000_000_000_000, boundaries: Boundaries([1, 2, 3, u64::MAX]) },
         ];

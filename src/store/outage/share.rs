@@ -131,16 +131,16 @@ impl Account {
                 budget.advance(&boundaries, now);
                 (Rule::Budget { cap: part.of(seen.remaining.min(cap)), boundaries }, State::Budget(Box::new(budget)))
             }
-            Rule::Bucket { bucket, max_wait, forgive } => {
+            Rule::Bucket { bucket, max_wait, forgive, mirrors } => {
                 let small = small(bucket, part);
                 // What it has earned since it was seen is there, too.
                 let level = seen.remaining.min(bucket.capacity()).saturating_mul(bucket.unit());
-                let last = BucketState { level: i64::try_from(level).unwrap_or(0), at: seen.at, unit: bucket.unit() };
+                let last = BucketState::of(i64::try_from(level).unwrap_or(0), seen.at, bucket.unit());
                 let left = bucket.remaining(bucket.advance(Some(last), now));
                 let tokens = part.some_of(left);
                 let level = i64::try_from(tokens.saturating_mul(small.unit())).unwrap_or(0);
-                let state = BucketState { level, at: now, unit: small.unit() };
-                (Rule::Bucket { bucket: small, max_wait, forgive }, State::Bucket(state))
+                let state = BucketState::of(level, now, small.unit());
+                (Rule::Bucket { bucket: small, max_wait, forgive, mirrors }, State::Bucket(state))
             }
             Rule::Window { limit, max_wait } => {
                 let (most, left) = (part.some_of(limit), part.some_of(seen.remaining.min(limit)));
@@ -159,7 +159,9 @@ impl Account {
     fn rule_for(&self, asked: &Rule) -> Rule {
         match (self.rule, *asked) {
             (Rule::Budget { cap, .. }, Rule::Budget { cap: real, boundaries }) => Rule::Budget { cap: cap.min(real), boundaries },
-            (Rule::Bucket { bucket, forgive, .. }, Rule::Bucket { max_wait, .. }) => Rule::Bucket { bucket, max_wait, forgive },
+            (Rule::Bucket { bucket, forgive, mirrors, .. }, Rule::Bucket { max_wait, .. }) => {
+                Rule::Bucket { bucket, max_wait, forgive, mirrors }
+            }
             (Rule::Window { limit, .. }, Rule::Window { max_wait, .. }) => Rule::Window { limit, max_wait },
             (_, Rule::Budget { boundaries, .. }) => Rule::Budget { cap: 0, boundaries },
             _ => Rule::Window { limit: 0, max_wait: 0 },
@@ -257,7 +259,7 @@ mod tests {
             (1, 60, 1, 1, 1, 60),
         ] {
             let bucket = Bucket::new(capacity, rate, minute).expect("exact");
-            let rule = Rule::Bucket { bucket, max_wait: 0, forgive: true };
+            let rule = Rule::Bucket { bucket, max_wait: 0, forgive: true, mirrors: false };
             let claim = Claim { scope: customer("c"), limit: LimitName::Rpm, rule, measure: Measure::Request, amount: 1 };
             let asks = Admission { claims: vec![claim], ..admission(1, "c", 1) };
             let memory = Memory::new(10);
@@ -273,7 +275,7 @@ mod tests {
     #[test]
     fn a_bucket_seen_empty_long_ago_has_filled_since() {
         let bucket = Bucket::new(100, 60, 60 * SECOND).expect("exact");
-        let rule = Rule::Bucket { bucket, max_wait: 0, forgive: true };
+        let rule = Rule::Bucket { bucket, max_wait: 0, forgive: true, mirrors: false };
         let claim = Claim { scope: customer("c"), limit: LimitName::Rpm, rule, measure: Measure::Request, amount: 1 };
         let asks = Admission { claims: vec![claim], ..admission(1, "c", 1) };
         let memory = Memory::new(10);
@@ -286,7 +288,7 @@ mod tests {
     #[test]
     fn a_request_larger_than_the_share_passes_once_enough_is_saved_up() {
         let bucket = Bucket::new(40_000, 40_000, 60 * SECOND).expect("exact");
-        let rule = Rule::Bucket { bucket, max_wait: 0, forgive: true };
+        let rule = Rule::Bucket { bucket, max_wait: 0, forgive: true, mirrors: false };
         let claim = Claim { scope: customer("c"), limit: LimitName::Tpm, rule, measure: Measure::Tokens, amount: 2_500 };
         let asks = Admission { claims: vec![claim], ..admission(1, "c", 1) };
         let memory = Memory::new(10);

@@ -11,7 +11,8 @@
 
 mod read;
 
-use self::read::{Held, Hold, Names};
+pub(super) use self::read::HoldRecord;
+use self::read::{Held, Names};
 use super::RedisLedger;
 use super::keys::{Index, budget_named};
 use super::servers::Servers;
@@ -261,11 +262,11 @@ impl Walk {
                 || Difference::Unreadable { key: key.to_owned(), field: String::from_utf8_lossy(&field).into_owned() };
             if names.is_some() {
                 self.audit.holds += 1;
-                let Some(hold) = Hold::read(&text) else {
+                let Some(hold) = HoldRecord::read(&text) else {
                     self.audit.finds(unreadable());
                     continue;
                 };
-                for (held, amount) in hold.0 {
+                for (held, amount) in hold.parts {
                     let sum = &mut self.held.entry(held).or_default()[1];
                     *sum = sum.saturating_add(amount);
                 }

@@ -291,11 +291,12 @@ impl Call {
 
     fn rule(&mut self, claim: &Claim, floors: &Floors) {
         match &claim.rule {
-            Rule::Bucket { bucket, .. } => {
+            Rule::Bucket { bucket, mirrors, .. } => {
                 self.text("b");
                 for n in [bucket.capacity(), bucket.gain(), bucket.unit()] {
                     self.number(n);
                 }
+                self.flag(*mirrors);
             }
             Rule::Window { limit, .. } => {
                 self.text("w");
@@ -342,7 +343,7 @@ mod tests {
     fn claims() -> Vec<Claim> {
         let customer = ScopeKey { scope: Scope::Customer, owner: "c".into() };
         let bucket = Bucket::new(10, 10, 60_000_000).expect("exact");
-        let rpm = Rule::Bucket { bucket, max_wait: 5, forgive: true };
+        let rpm = Rule::Bucket { bucket, max_wait: 5, forgive: true, mirrors: false };
         let day = Rule::Budget { cap: u64::MAX, boundaries: Boundaries([1, 2, 3, u64::MAX]) };
         vec![
             Claim { scope: customer.clone(), limit: LimitName::Rpm, rule: rpm, measure: Measure::Request, amount: 1 },

@@ -22,6 +22,7 @@ mod floor;
 mod keys;
 mod leases;
 mod link;
+mod look;
 mod reply;
 mod scripts;
 mod sentinel;
@@ -40,9 +41,9 @@ use self::keys::{Key, Shelf};
 use self::link::Eviction;
 use self::servers::Servers;
 use self::slots::Group;
-use super::{Asked, Balance, Known, Ledger, Renewal, StoreError};
+use super::{Asked, Balance, Known, Ledger, Look, Renewal, Seen, StoreError};
 use crate::config::policy::{LostHold, RedisServers, Secret};
-use crate::domain::Timestamp;
+use crate::domain::{ReservationId, Timestamp};
 use crate::limit::{Admission, Decision, Scope, ScopeKey, Settlement};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -299,6 +300,20 @@ impl Ledger for RedisLedger {
             let mut command = redis::cmd("HGETALL");
             command.arg(Key { scope, shelf: Shelf::Budgets, group });
             reply::balances(&self.servers.one(group.slot(customer), command).await?)
+        }
+        .boxed()
+    }
+
+    fn look<'a>(&'a self, look: &'a Look, now: Option<Timestamp>) -> BoxFuture<'a, Result<Seen, StoreError>> {
+        async move {
+            let Look { customer, claims } = look;
+            // An admission that takes nothing. What is the customer's lies in the first group.
+            let (reservation, customer, claims) = (ReservationId::new(0), customer.clone(), claims.clone());
+            let admission = Admission { reservation, customer, claims, elastic: None, lease: 0 };
+            let ask = Ask { mode: call::Mode::Refused, ..Ask::all(&admission, self.servers.groups()[0]) };
+            let slot = ask.group.slot(&admission.customer.owner);
+            let reply = self.servers.one(slot, ask.command(self.servers.scripts().look(), &self.floors, now)).await?;
+            look::seen(&reply, admission.claims.len())
         }
         .boxed()
     }

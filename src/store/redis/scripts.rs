@@ -12,6 +12,7 @@ const REPLACE: &str = include_str!("../../../lua/replace.lua");
 const RENEW: &str = include_str!("../../../lua/renew.lua");
 const LOWER: &str = include_str!("../../../lua/lower.lua");
 const SWEEP: &str = include_str!("../../../lua/sweep.lua");
+const LOOK: &str = include_str!("../../../lua/look.lua");
 const DOCUMENTS: &str = include_str!("../../../lua/documents.lua");
 const DOCUMENT_GET: &str = include_str!("../../../lua/document_get.lua");
 const DOCUMENT_PUT: &str = include_str!("../../../lua/document_put.lua");
@@ -26,6 +27,7 @@ pub(super) struct Scripts {
     replace: Prepared,
     renew: Prepared,
     sweep: Prepared,
+    look: Prepared,
     document_get: Prepared,
     document_put: Prepared,
     document_list: Prepared,
@@ -54,6 +56,7 @@ impl Scripts {
             replace: prepare(LIMITS, &[ENDS, CLAIMS, REPLACE]),
             renew: prepare(LIMITS, &[RENEW]),
             sweep: prepare(LIMITS, &[SWEEP]),
+            look: prepare(LIMITS, &[CLAIMS, LOOK]),
             document_get: prepare(DOCUMENTS, &[DOCUMENT_GET]),
             document_put: prepare(DOCUMENTS, &[DOCUMENT_PUT]),
             document_list: prepare(DOCUMENTS, &[DOCUMENT_LIST]),
@@ -92,6 +95,11 @@ impl Scripts {
         &self.sweep.sha
     }
 
+    /// What `EVALSHA` takes for a look at the limits of a customer.
+    pub(super) fn look(&self) -> &str {
+        &self.look.sha
+    }
+
     /// What `EVALSHA` takes for claims that are taken back.
     pub(super) fn lower(&self) -> &str {
         &self.lower.as_ref().expect("only the two calls of a cluster take claims back").sha
@@ -120,7 +128,7 @@ impl Scripts {
     /// Adds the commands that make a server know them all.
     pub(super) fn load(&self, pipeline: &mut Pipeline) {
         let documents = [&self.document_get, &self.document_put, &self.document_list, &self.series_add];
-        let ledger = [&self.admit, &self.admit_known, &self.settle, &self.replace, &self.renew, &self.sweep];
+        let ledger = [&self.admit, &self.admit_known, &self.settle, &self.replace, &self.renew, &self.sweep, &self.look];
         for script in ledger.into_iter().chain(documents).chain(&self.lower) {
             pipeline.cmd("SCRIPT").arg("LOAD").arg(&script.source);
         }

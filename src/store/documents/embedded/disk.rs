@@ -16,9 +16,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Memory for writes that are not yet in a table, per key space, bytes.
-const MEMTABLE: u64 = 8 << 20;
+const MEMTABLE: u64 = 16 << 20;
 /// All journal files together, bytes.
-const JOURNALS: u64 = 64 << 20;
+const JOURNALS: u64 = 128 << 20;
+/// Threads that write tables. With a second one fjall 3.1 hands compactions to and fro between the two for as long as one is under way,
+/// which takes a core.
+const WORKERS: usize = 1;
 /// The cache of blocks read.
 const CACHE: u64 = 16 << 20;
 /// Where the last version given is kept: no collection's name begins so.
@@ -291,7 +294,7 @@ fn open(path: &Path) -> Result<Open, StoreError> {
 }
 
 fn try_open(path: &Path) -> fjall::Result<Open> {
-    let database = Database::builder(path).cache_size(CACHE).max_journaling_size(JOURNALS).worker_threads(2).open()?;
+    let database = Database::builder(path).cache_size(CACHE).max_journaling_size(JOURNALS).worker_threads(WORKERS).open()?;
     let space = |name| database.keyspace(name, || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE));
     let spaces = [space("documents")?, space("order")?, space("ends")?, space("series")?];
     Ok(Open { spaces, database, syncer: Syncer::start(path)? })

@@ -116,6 +116,7 @@ impl<D: Disk> Writer<D> {
         let key = format::document_key(write.collection, &write.id);
         let found = match batch.records.get(&key) {
             Some(found) => found.clone(),
+            None if write.is_blind() => None,
             None => self.disk.record(&key)?,
         };
         let seen = found.as_ref().filter(|record| record.lives(now)).map(|record| &record.document);

@@ -8,13 +8,13 @@ use redis::Value;
 
 /// One budget in one period.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Held {
+pub(in crate::store::redis) struct Held {
     /// The hash it is kept in.
-    pub(super) key: String,
+    pub(in crate::store::redis) key: String,
     /// Its limit.
-    pub(super) limit: LimitName,
+    pub(in crate::store::redis) limit: LimitName,
     /// Start of the period, Unix seconds.
-    pub(super) period: u64,
+    pub(in crate::store::redis) period: u64,
 }
 
 /// The holds of one customer in one group of books.
@@ -71,15 +71,20 @@ impl Names {
 
 /// What one reservation holds.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Hold(pub(super) Vec<(Held, u64)>);
+pub(in crate::store::redis) struct HoldRecord {
+    /// When it is taken for lost, microseconds.
+    pub(in crate::store::redis) deadline: u64,
+    /// Of which budgets, and how much.
+    pub(in crate::store::redis) parts: Vec<(Held, u64)>,
+}
 
-impl Hold {
+impl HoldRecord {
     /// `<deadline>[ <metered or p>]|<key> <limit> <period start> <amount>|...`
-    pub(super) fn read(text: &[u8]) -> Option<Self> {
+    pub(in crate::store::redis) fn read(text: &[u8]) -> Option<Self> {
         let mut parts = std::str::from_utf8(text).ok()?.split('|');
         let mut head = parts.next()?.split(' ');
         let (deadline, mark) = (head.next()?, head.next().unwrap_or("p"));
-        number(deadline)?;
+        let deadline = number(deadline)?;
         if head.next().is_some() || (mark != "p" && number(mark).is_none()) {
             return None;
         }
@@ -91,7 +96,7 @@ impl Hold {
             ours.then(|| (Held { key: key.to_owned(), limit, period }, amount))
         };
         let held = parts.map(part).collect::<Option<Vec<_>>>()?;
-        (!held.is_empty()).then_some(Self(held))
+        (!held.is_empty()).then_some(Self { deadline, parts: held })
     }
 }
 
@@ -192,14 +197,15 @@ mod tests {
             vec![(held("tg1:{c:a}:budgets", "spend_day", 5), 7), (held("tg1:{shared}:app:x:budgets", "tokens_day", 6), 0)];
         let text = "|tg1:{c:a}:budgets spend_day 5 7|tg1:{shared}:app:x:budgets tokens_day 6 0";
         for head in ["1800", "1800 p", "1800 25"] {
-            assert_eq!(Hold::read(format!("{head}{text}").as_bytes()), Some(Hold(parts.clone())), "{head}");
+            let right = HoldRecord { deadline: 1_800, parts: parts.clone() };
+            assert_eq!(HoldRecord::read(format!("{head}{text}").as_bytes()), Some(right), "{head}");
         }
         for bad in ["", "1800", "-5|tg1:{c:a}:budgets spend_day 5 7", "1800 q|tg1:{c:a}:budgets spend_day 5 7"] {
-            assert_eq!(Hold::read(bad.as_bytes()), None, "{bad}");
+            assert_eq!(HoldRecord::read(bad.as_bytes()), None, "{bad}");
         }
         for bad in ["tg1:k spend_day 5 -7", "tg1:k spend_day 5", "tg1:k rpm 5 7", "k spend_day 5 7", "tg1:k spend_day 5 7 9", ""]
         {
-            assert_eq!(Hold::read(format!("1800|{bad}").as_bytes()), None, "{bad}");
+            assert_eq!(HoldRecord::read(format!("1800|{bad}").as_bytes()), None, "{bad}");
         }
     }
 

@@ -74,7 +74,7 @@ fn admission(id: u128, dollars: u64, tokens: u64) -> Admission {
     let claim = |limit, rule, measure, amount| Claim { scope: customer(), limit, rule, measure, amount };
     let claims = vec![
         claim(LimitName::Spend(Period::Day), Rule::Budget { cap: CAP, boundaries: day }, Measure::Money, dollars),
-        claim(LimitName::Tpm, Rule::Bucket { bucket, max_wait: 0, forgive: true }, Measure::Tokens, tokens),
+        claim(LimitName::Tpm, Rule::Bucket { bucket, max_wait: 0, forgive: true, mirrors: false }, Measure::Tokens, tokens),
     ];
     Admission { reservation: ReservationId::new(id), customer: customer(), claims, elastic: None, lease: 60_000_000 }
 }

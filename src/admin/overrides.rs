@@ -1,0 +1,420 @@
+//! `/admin/customers/{id}/override` and `/credits`, `/admin/overrides`: what differs for one customer, in force with the next request on
+//! every gateway.
+//!
+//! Only what differs is kept. It may have an end; credits end with the period they were given in. A dollar cap of zero suspends a
+//! customer, the key `plan` assigns a plan.
+
+use super::customers::id;
+use super::shown::PlanShape;
+use super::{Fault, Shared, input, name, reply};
+use crate::directory::{Assigned, Credit, Override};
+use crate::domain::{NanoUsd, Period, Timestamp};
+use crate::reply::rfc3339;
+use crate::stack::Gateway;
+use crate::store::documents::Expected;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::time::Duration;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// The longest time an override may be set for; without one it has no end.
+const LONGEST: Duration = Duration::from_secs(366 * 86_400);
+/// What `for` says to take an end away.
+const FOR_EVER: &str = "forever";
+/// The largest credit, dollars: the largest cap there is.
+const MOST_DOLLARS: u32 = 9_000_000;
+
+pub(super) fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new()
+        .routes(routes!(list_overrides))
+        .routes(routes!(read_override, set_override, patch_override, clear_override))
+        .routes(routes!(preview_override))
+        .routes(routes!(add_credit, clear_credits))
+}
+
+/// What differs for a customer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct OverrideView {
+    /// The keys of `[customers.ID]` that differ.
+    #[schema(value_type = Object)]
+    pub set: Map<String, Value>,
+    /// Until when they hold, RFC 3339; null: until they are taken back.
+    pub until: Option<String>,
+    /// Changes with every change.
+    pub version: u64,
+    /// Dollars on top of caps.
+    pub credits: Vec<CreditView>,
+}
+
+/// Dollars on top of a cap.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct CreditView {
+    /// `day`, `week` or `month`: of which cap.
+    pub period: String,
+    /// How much, nano-dollars.
+    pub nano_usd: u64,
+    /// When the period is over, and the credit with it, RFC 3339.
+    pub until: String,
+}
+
+impl OverrideView {
+    /// Of what is said.
+    #[must_use]
+    pub fn of(said: &Override) -> Self {
+        let credit = |credit: &Credit| CreditView {
+            period: credit.period.to_string(),
+            nano_usd: credit.nano_usd,
+            until: rfc3339(Timestamp::from_secs(credit.end)),
+        };
+        let credits = said.credits.iter().map(credit).collect();
+        Self { set: said.fields.clone(), until: said.until.map(rfc3339), version: said.version, credits }
+    }
+}
+
+/// What is set for one customer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct CustomerOverride {
+    /// The customer.
+    pub customer: String,
+    /// Null: nothing.
+    #[serde(rename = "override")]
+    pub said: Option<OverrideView>,
+    /// What is odd about a change that was just made, though it does what it says.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// A page of overrides.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct OverridePage {
+    /// By customer.
+    pub overrides: Vec<CustomerOverride>,
+    /// What to send as `after` for the next page; null at the end.
+    pub next: Option<String>,
+}
+
+/// A change.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OverrideWish {
+    /// The keys of `[customers.ID]`; only those that differ. In a `PATCH` a key that is null is taken away.
+    #[schema(value_type = Object)]
+    pub set: Map<String, Value>,
+    /// For how long, such as `12h` or `7days`, at most 366 days; `forever`, or absent: until it is taken back. In a `PATCH` absent leaves
+    /// the end as it is.
+    #[serde(rename = "for")]
+    pub lasts: Option<String>,
+    /// Only over this version of what is set; zero: only over nothing.
+    pub version: Option<u64>,
+    /// Who says so.
+    #[schema(min_length = 1, max_length = 128)]
+    pub by: String,
+}
+
+/// A change to be thought through.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OverrideDraft {
+    /// The keys of `[customers.ID]`, instead of what is set now.
+    #[schema(value_type = Object)]
+    pub set: Map<String, Value>,
+}
+
+/// What a change of an override would do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct OverridePreview {
+    /// The customer.
+    pub customer: String,
+    /// The plan in force.
+    pub before: PlanShape,
+    /// Who gives it.
+    pub assigned_before: Assigned,
+    /// The plan as it would be.
+    pub after: PlanShape,
+    /// Who would give it.
+    pub assigned_after: Assigned,
+    /// What is odd about it.
+    pub warnings: Vec<String>,
+}
+
+/// Dollars on top of a cap, in the present period.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Gift {
+    /// `day`, `week` or `month`.
+    pub period: GiftPeriod,
+    /// How many dollars.
+    #[schema(exclusive_minimum = 0.0, maximum = 9_000_000.0)]
+    pub dollars: f64,
+    /// Who says so.
+    #[schema(min_length = 1, max_length = 128)]
+    pub by: String,
+}
+
+/// Of which cap.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum GiftPeriod {
+    /// Of the day.
+    Day,
+    /// Of the week.
+    Week,
+    /// Of the month.
+    Month,
+}
+
+/// How long something lasts: `None` = not said, `Some(None)` = for ever.
+fn lasting(lasts: Option<&str>) -> Result<Option<Option<Duration>>, Fault> {
+    match lasts {
+        None => Ok(None),
+        Some(FOR_EVER) => Ok(Some(None)),
+        Some(text) => {
+            let lasts = humantime::parse_duration(text).ok();
+            let lasts = lasts.filter(|lasts| *lasts >= Duration::from_secs(1) && *lasts <= LONGEST);
+            let lasts = lasts.ok_or_else(|| {
+                Fault::InvalidRequest(
+                    "`for` is a duration such as \"12h\" or \"7days\", from 1 s to 366 days, or \"forever\".".to_owned(),
+                )
+            })?;
+            Ok(Some(Some(lasts)))
+        }
+    }
+}
+
+/// What a version in a request says.
+pub(super) const fn expected(version: Option<u64>) -> Expected {
+    match version {
+        None => Expected::Anything,
+        Some(0) => Expected::Nothing,
+        Some(version) => Expected::Version(version),
+    }
+}
+
+fn until(gateway: &Gateway, lasts: Duration) -> Timestamp {
+    gateway.clock.now().plus(u64::try_from(lasts.as_micros()).unwrap_or(u64::MAX))
+}
+
+/// What is set for a customer.
+///
+/// # Errors
+/// [`Fault::StoreUnavailable`].
+pub async fn read(gateway: &Gateway, id: &str) -> Result<CustomerOverride, Fault> {
+    let said = gateway.directory.said_of(id).await?;
+    Ok(CustomerOverride { customer: id.to_owned(), said: said.as_ref().map(OverrideView::of), warnings: Vec::new() })
+}
+
+/// Sets what differs for a customer instead of what was set; `patch` changes only what it names.
+///
+/// # Errors
+/// [`Fault::InvalidRequest`] in the words of the configuration, [`Fault::Changed`], [`Fault::StoreUnavailable`].
+pub async fn set(gateway: &Gateway, id: &str, wish: &OverrideWish, patch: bool) -> Result<CustomerOverride, Fault> {
+    let by = name("by", &wish.by)?;
+    let until = lasting(wish.lasts.as_deref())?.map(|lasts| lasts.map(|lasts| until(gateway, lasts)));
+    let (directory, expected) = (&gateway.directory, expected(wish.version));
+    let set = if patch {
+        directory.patch_override(by, id, &wish.set, until, expected).await?
+    } else {
+        directory.set_override(by, id, &wish.set, until.flatten(), expected).await?
+    };
+    let warnings = set.warnings.iter().map(ToString::to_string).collect();
+    Ok(CustomerOverride { warnings, ..read(gateway, id).await? })
+}
+
+/// Takes back what is set for a customer, credits included.
+///
+/// # Errors
+/// [`Fault::InvalidRequest`], [`Fault::StoreUnavailable`].
+pub async fn clear(gateway: &Gateway, id: &str, by: &str) -> Result<CustomerOverride, Fault> {
+    gateway.directory.clear_override(name("by", by)?, id, Expected::Anything).await?;
+    read(gateway, id).await
+}
+
+/// Adds dollars to a cap of the present period.
+///
+/// # Errors
+/// [`Fault::InvalidRequest`], [`Fault::StoreUnavailable`].
+pub async fn credit(gateway: &Gateway, id: &str, gift: &Gift) -> Result<CustomerOverride, Fault> {
+    let period = match gift.period {
+        GiftPeriod::Day => Period::Day,
+        GiftPeriod::Week => Period::Week,
+        GiftPeriod::Month => Period::Month,
+    };
+    let Some(amount) = nano_usd(gift.dollars) else {
+        return Err(Fault::InvalidRequest(format!("`dollars` is an amount above 0, at most {MOST_DOLLARS}.")));
+    };
+    gateway.directory.add_credit(name("by", &gift.by)?, id, period, amount).await?;
+    read(gateway, id).await
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the bounds just checked")]
+fn nano_usd(dollars: f64) -> Option<NanoUsd> {
+    let sound = dollars > 0.0 && dollars <= f64::from(MOST_DOLLARS);
+    let nano = (dollars * 1e9).round();
+    (sound && nano >= 1.0).then(|| NanoUsd::new(nano as u64))
+}
+
+/// What a change would do. Changes nothing.
+///
+/// # Errors
+/// As of [`set`].
+pub async fn preview(gateway: &Gateway, id: &str, draft: &OverrideDraft) -> Result<OverridePreview, Fault> {
+    let policy = gateway.policy.load_full();
+    let view = gateway.directory.current_view(&policy).await?;
+    let (before, after, warnings) = gateway.directory.draft_override(&view, id, &draft.set, None).await?;
+    Ok(OverridePreview {
+        customer: id.to_owned(),
+        before: PlanShape::of(&before.plan),
+        assigned_before: before.assigned,
+        after: PlanShape::of(&after.plan),
+        assigned_after: after.assigned,
+        warnings: warnings.iter().map(ToString::to_string).collect(),
+    })
+}
+
+/// Everything that is set, by customer.
+///
+/// # Errors
+/// [`Fault::StoreUnavailable`].
+pub async fn list(gateway: &Gateway, after: Option<&str>, limit: usize) -> Result<OverridePage, Fault> {
+    let mut all = gateway.directory.overrides(after.unwrap_or_default(), limit + 1).await?;
+    let more = all.len() > limit;
+    all.truncate(limit);
+    let next = all.last().filter(|_| more).map(|(id, _)| id.clone());
+    all.retain(|(_, said)| !said.fields.is_empty() || !said.credits.is_empty());
+    let one = |(customer, said): (String, Override)| CustomerOverride {
+        customer,
+        said: Some(OverrideView::of(&said)),
+        warnings: Vec::new(),
+    };
+    Ok(OverridePage { overrides: all.into_iter().map(one).collect(), next })
+}
+
+// === routes ===
+
+/// Everything that is set for customers at run time, by customer.
+#[utoipa::path(
+    get, path = "/admin/overrides", tag = "customers", operation_id = "list_overrides",
+    params(
+        ("after" = Option<String>, Query, description = "`next` of the page before", max_length = 512),
+        ("limit" = Option<u32>, Query, description = "how many, 50 when absent", minimum = 1, maximum = 200),
+    ),
+    responses((status = 200, description = "a page", body = OverridePage)),
+)]
+async fn list_overrides(State(shared): State<Shared>, request: Request) -> Result<Response, Fault> {
+    let [after, limit] = input::query(&request, ["after", "limit"])?;
+    let limit = input::limit(limit.as_deref(), 50, 200)?;
+    let after = input::bounded("after", after.as_deref(), 512)?;
+    Ok(reply(&list(&shared.gateway, after, limit).await?))
+}
+
+/// What is set for a customer at run time.
+#[utoipa::path(
+    get, path = "/admin/customers/{id}/override", tag = "customers", operation_id = "read_override",
+    params(("id" = String, Path, description = "the exact id, percent-encoded", min_length = 1, max_length = 512)),
+    responses((status = 200, description = "what is set", body = CustomerOverride)),
+)]
+async fn read_override(State(shared): State<Shared>, input::Name(path): input::Name) -> Result<Response, Fault> {
+    let id = id(&shared.gateway, &path)?;
+    Ok(reply(&read(&shared.gateway, id.as_str()).await?))
+}
+
+/// Sets what differs for a customer, instead of what was set before; credits stay. In force with the next request on every gateway.
+#[utoipa::path(
+    put, path = "/admin/customers/{id}/override", tag = "customers", operation_id = "set_override",
+    params(("id" = String, Path, description = "the exact id, percent-encoded", min_length = 1, max_length = 512)),
+    request_body = OverrideWish,
+    responses((status = 200, description = "what is set now", body = CustomerOverride)),
+)]
+async fn set_override(State(shared): State<Shared>, input::Name(path): input::Name, request: Request) -> Result<Response, Fault> {
+    let id = id(&shared.gateway, &path)?;
+    let wish = input::body(request).await?;
+    Ok(reply(&set(&shared.gateway, id.as_str(), &wish, false).await?))
+}
+
+/// Changes some of what differs for a customer, as a JSON merge patch does; the rest stays.
+#[utoipa::path(
+    patch, path = "/admin/customers/{id}/override", tag = "customers", operation_id = "patch_override",
+    params(("id" = String, Path, description = "the exact id, percent-encoded", min_length = 1, max_length = 512)),
+    request_body = OverrideWish,
+    responses((status = 200, description = "what is set now", body = CustomerOverride)),
+)]
+async fn patch_override(
+    State(shared): State<Shared>,
+    input::Name(path): input::Name,
+    request: Request,
+) -> Result<Response, Fault> {
+    let id = id(&shared.gateway, &path)?;
+    let wish = input::body(request).await?;
+    Ok(reply(&set(&shared.gateway, id.as_str(), &wish, true).await?))
+}
+
+/// Takes back what is set for a customer, credits included.
+#[utoipa::path(
+    delete, path = "/admin/customers/{id}/override", tag = "customers", operation_id = "clear_override",
+    params(
+        ("id" = String, Path, description = "the exact id, percent-encoded", min_length = 1, max_length = 512),
+        ("by" = String, Query, description = "who says so", min_length = 1, max_length = 128),
+    ),
+    responses((status = 200, description = "what is set now: nothing", body = CustomerOverride)),
+)]
+async fn clear_override(
+    State(shared): State<Shared>,
+    input::Name(path): input::Name,
+    request: Request,
+) -> Result<Response, Fault> {
+    let (id, by) = (id(&shared.gateway, &path)?, input::by(&request)?);
+    Ok(reply(&clear(&shared.gateway, id.as_str(), &by).await?))
+}
+
+/// What the plan of a customer would be with these settings. Changes nothing.
+#[utoipa::path(
+    post, path = "/admin/customers/{id}/override/preview", tag = "customers", operation_id = "preview_override",
+    params(("id" = String, Path, description = "the exact id, percent-encoded", min_length = 1, max_length = 512)),
+    request_body = OverrideDraft,
+    responses((status = 200, description = "before and after", body = OverridePreview)),
+)]
+async fn preview_override(
+    State(shared): State<Shared>,
+    input::Name(path): input::Name,
+    request: Request,
+) -> Result<Response, Fault> {
+    let id = id(&shared.gateway, &path)?;
+    let draft = input::body(request).await?;
+    Ok(reply(&preview(&shared.gateway, id.as_str(), &draft).await?))
+}
+
+/// Adds dollars to a customer's cap of the present day, week or month; several add up.
+#[utoipa::path(
+    post, path = "/admin/customers/{id}/credits", tag = "customers", operation_id = "add_credit",
+    params(("id" = String, Path, description = "the exact id, percent-encoded", min_length = 1, max_length = 512)),
+    request_body = Gift,
+    responses((status = 200, description = "what is set now", body = CustomerOverride)),
+)]
+async fn add_credit(State(shared): State<Shared>, input::Name(path): input::Name, request: Request) -> Result<Response, Fault> {
+    let id = id(&shared.gateway, &path)?;
+    let gift = input::body(request).await?;
+    Ok(reply(&credit(&shared.gateway, id.as_str(), &gift).await?))
+}
+
+/// Takes all credits of a customer back; what else is set stays.
+#[utoipa::path(
+    delete, path = "/admin/customers/{id}/credits", tag = "customers", operation_id = "clear_credits",
+    params(
+        ("id" = String, Path, description = "the exact id, percent-encoded", min_length = 1, max_length = 512),
+        ("by" = String, Query, description = "who says so", min_length = 1, max_length = 128),
+    ),
+    responses((status = 200, description = "what is set now", body = CustomerOverride)),
+)]
+async fn clear_credits(
+    State(shared): State<Shared>,
+    input::Name(path): input::Name,
+    request: Request,
+) -> Result<Response, Fault> {
+    let (id, by) = (id(&shared.gateway, &path)?, input::by(&request)?);
+    shared.gateway.directory.clear_credits(name("by", &by)?, id.as_str()).await?;
+    Ok(reply(&read(&shared.gateway, id.as_str()).await?))
+}

@@ -1,0 +1,176 @@
+//! What is in force, read anew: for operators, who may ask a gateway that has not served the customer since something was changed.
+//!
+//! A request goes by what is cached and lets the store say whether that is in force; here the documents are read. So a look costs a call
+//! or two of the store, and never finds less than a request would.
+
+use super::change::{DirectoryError, Override};
+use super::kept::Kept;
+use super::said::Entry;
+use super::view::View;
+use super::{Directory, said_plan};
+use crate::config::policy::Plan;
+use crate::config::{Policy, Warning};
+use crate::domain::Timestamp;
+use crate::store::StoreError;
+use crate::store::documents::{Collection, Page};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// Who gave a customer its plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Assigned {
+    /// An override set at run time.
+    Override,
+    /// The configuration file: `[customers.ID]`.
+    Config,
+    /// Nobody; it is the default plan.
+    Default,
+    /// Nobody, and the configuration refuses customers it does not know.
+    Unknown,
+}
+
+/// The plan of a customer as it is in force, and why.
+#[derive(Clone, Debug)]
+pub struct Current {
+    /// With everything that is said of the customer applied, credits included. Of an unknown customer what it would have.
+    pub plan: Arc<Plan>,
+    /// Who gave it.
+    pub assigned: Assigned,
+    /// Whether `[customers.ID]` of the configuration says something of the customer.
+    pub configured: bool,
+    /// What is said at run time.
+    pub said: Option<Override>,
+}
+
+/// A change that was only thought through.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    /// The plans in force.
+    pub before: Arc<View>,
+    /// The plans as they would be.
+    pub after: Arc<View>,
+    /// What is odd about it.
+    pub warnings: Vec<Warning>,
+}
+
+impl Directory {
+    /// The plans in force over this configuration, read from the store.
+    ///
+    /// # Errors
+    /// [`StoreError`] when they could not be read.
+    pub async fn current_view(&self, policy: &Arc<Policy>) -> Result<Arc<View>, StoreError> {
+        let view = self.view(policy).await?;
+        if !self.ledger.tells() {
+            return Ok(view); // one process knows what it changed
+        }
+        let said = self.all(Collection::Plans, said_plan).await?;
+        Ok(if said == view.said {
+            view
+        } else {
+            Arc::new(View::with(policy.clone(), view.number, said, view.keys.clone(), &self.uses))
+        })
+    }
+
+    /// What is in force for a customer, read from the store.
+    ///
+    /// # Errors
+    /// [`StoreError`] when it could not be read.
+    pub async fn current(&self, view: &Arc<View>, id: &str) -> Result<Current, StoreError> {
+        Ok(self.current_with(view, id, self.said_of(id).await?))
+    }
+
+    /// What is said of a customer at run time, read from the store; `None` for nothing.
+    ///
+    /// # Errors
+    /// [`StoreError`] when it could not be read.
+    pub async fn said_of(&self, id: &str) -> Result<Option<Override>, StoreError> {
+        let Some(found) = self.documents.get(Collection::Overrides, id, None).await? else { return Ok(None) };
+        Ok(Kept::read(&found.value)?.pruned(self.now()).map(|kept| said(found.version, kept)))
+    }
+
+    /// What is in force for a customer of whom this is said at run time.
+    #[must_use]
+    pub fn current_with(&self, view: &Arc<View>, id: &str, said: Option<Override>) -> Current {
+        let now = self.now();
+        let configured = view.customer(id);
+        let otherwise = || configured.unwrap_or_else(|| view.current(&view.policy.identity.default_plan)).clone();
+        let entry = said.as_ref().map(|said| Entry::new(id, Some(kept(said)), &view.book, 0, now));
+        let gives = |entry: &Entry| entry.assigns(now).is_some_and(|plan| view.plan(plan).is_some());
+        let assigned = match () {
+            () if entry.as_ref().is_some_and(gives) => Assigned::Override,
+            () if configured.is_some() => Assigned::Config,
+            () if view.policy.identity.unknown_customers || said.is_some() => Assigned::Default,
+            () => Assigned::Unknown,
+        };
+        let plan = entry.and_then(|entry| entry.plan(view, id, None, now)).unwrap_or_else(otherwise);
+        Current { plan, assigned, configured: configured.is_some(), said }
+    }
+
+    /// What is said of customers at run time, by id, after this one.
+    ///
+    /// # Errors
+    /// [`StoreError`] when it could not be read.
+    pub async fn overrides(&self, after: &str, limit: usize) -> Result<Vec<(String, Override)>, StoreError> {
+        let page = Page { after: Some((0, after.to_owned())), up_to: None, limit };
+        let now = self.now();
+        let mut all = Vec::new();
+        for one in self.documents.list(Collection::Overrides, &page, None).await? {
+            // One whose time has just come is still a line of its page, or the page would look like the last one.
+            let kept = Kept::read(&one.document.value)?.pruned(now).unwrap_or_default();
+            all.push((one.id, said(one.document.version, kept)));
+        }
+        Ok(all)
+    }
+
+    /// What a customer's plan would be with these keys of `[customers.ID]` instead of what is said now; credits stay. Changes nothing.
+    ///
+    /// # Errors
+    /// As of [`DirectoryError`].
+    pub async fn draft_override(
+        &self,
+        view: &Arc<View>,
+        id: &str,
+        fields: &Map<String, Value>,
+        until: Option<Timestamp>,
+    ) -> Result<(Current, Current, Vec<Warning>), DirectoryError> {
+        let warnings = view.book.customer(id, &Value::Object(fields.clone())).map_err(DirectoryError::Invalid)?.warnings;
+        let before = self.said_of(id).await?;
+        let credits = before.as_ref().map(|said| said.credits.clone()).unwrap_or_default();
+        let draft = Override { version: 0, fields: fields.clone(), until, credits };
+        let draft = Some(draft).filter(|draft| !draft.fields.is_empty() || !draft.credits.is_empty());
+        Ok((self.current_with(view, id, before), self.current_with(view, id, draft), warnings))
+    }
+
+    /// What the plans would be with this one set, or (`None`) no longer set. Changes nothing.
+    ///
+    /// # Errors
+    /// As of [`DirectoryError`].
+    pub async fn draft_plan(
+        &self,
+        policy: &Arc<Policy>,
+        name: &str,
+        fields: Option<&Map<String, Value>>,
+    ) -> Result<Draft, DirectoryError> {
+        let before = self.current_view(policy).await?;
+        let mut said: Vec<_> = before.said.iter().filter(|(known, _)| **known != *name).cloned().collect();
+        let mut warnings = Vec::new();
+        if let Some(fields) = fields {
+            let fields = Value::Object(fields.clone());
+            warnings = policy.book.with_plan(name, &fields).map_err(DirectoryError::Invalid)?.1;
+            said.push((name.into(), fields));
+        }
+        let after = Arc::new(View::with(policy.clone(), before.number, said, before.keys.clone(), &self.uses));
+        Ok(Draft { before, after, warnings })
+    }
+}
+
+fn kept(said: &Override) -> Kept {
+    let Override { version: _, fields, until, credits } = said.clone();
+    Kept { fields, until: until.map(Timestamp::micros), credits }
+}
+
+fn said(version: u64, kept: Kept) -> Override {
+    let Kept { fields, until, credits } = kept;
+    Override { version, fields, until: until.map(Timestamp), credits }
+}

@@ -1,0 +1,137 @@
+//! The HTTP client behind [`super::Client`]: connections, TLS, the pool. No redirects, no proxies, no cookies, nothing added to a request
+//! but `Host` and, where the client of the gateway sent none, `Accept`.
+//!
+//! hyper's own client, and not the one that wraps it for convenience: on the path of every request that one parses the URL twice and
+//! passes through layers for what is never wanted here, which costs as much as all limits together.
+
+use async_compression::tokio::bufread::{BrotliDecoder, GzipDecoder, ZlibDecoder, ZstdDecoder};
+use bytes::Bytes;
+use futures_util::TryStreamExt;
+use futures_util::future::BoxFuture;
+use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH};
+use http::{HeaderMap, HeaderValue, Request, Response, Uri};
+use http_body_util::{BodyDataStream, Full};
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::ClientConfig;
+use rustls_platform_verifier::BuilderVerifierExt;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::AsyncRead;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_util::io::{ReaderStream, StreamReader};
+use tower::Service;
+
+/// Idle connections kept to one provider.
+const IDLE: usize = 1_024;
+/// How long a connection is silent before the system asks whether the other side is still there.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// Sends requests over kept connections. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Http(legacy::Client<Timely, Full<Bytes>>);
+
+impl Http {
+    /// A client that gives up connecting (name, TCP and TLS together) after `connect` and forgets connections idle for `idle`; with an
+    /// `idle` of zero it keeps none.
+    ///
+    /// # Errors
+    /// When the system's certificates cannot be used.
+    pub fn new(connect: Duration, idle: Duration) -> Result<Self, rustls::Error> {
+        // Where two TLS providers are compiled in, whoever names none needs a default; a second naming keeps the first.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+        let tls = tls.with_platform_verifier()?.with_no_client_auth();
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_keepalive(Some(KEEP_ALIVE));
+        let connector =
+            HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_all_versions().wrap_connector(tcp);
+        let client = legacy::Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .timer(TokioTimer::new())
+            .pool_idle_timeout(idle)
+            .pool_max_idle_per_host(if idle.is_zero() { 0 } else { IDLE })
+            .build(Timely { connector, most: connect });
+        Ok(Self(client))
+    }
+
+    /// Sends a request and waits for the reply's headers.
+    ///
+    /// # Errors
+    /// When there is no reply; [`legacy::Error::is_connect`] says whether the request had a connection at all.
+    pub async fn send(&self, mut request: Request<Full<Bytes>>) -> Result<Response<reqwest::Body>, legacy::Error> {
+        request.headers_mut().entry(ACCEPT).or_insert(HeaderValue::from_static("*/*"));
+        let (mut head, body) = self.0.request(request).await?.into_parts();
+        let body = match encoding(&head.headers) {
+            None => reqwest::Body::wrap(body),
+            Some(encoding) => {
+                head.headers.remove(CONTENT_ENCODING);
+                head.headers.remove(CONTENT_LENGTH);
+                reqwest::Body::wrap_stream(ReaderStream::new(decoded(encoding, body)))
+            }
+        };
+        Ok(Response::from_parts(head, body))
+    }
+}
+
+/// Connects within a time: the name, TCP and TLS together.
+#[derive(Clone, Debug)]
+struct Timely {
+    connector: HttpsConnector<HttpConnector>,
+    most: Duration,
+}
+
+impl Service<Uri> for Timely {
+    type Response = MaybeHttpsStream<TokioIo<TcpStream>>;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
+    type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.connector.poll_ready(cx)
+    }
+
+    fn call(&mut self, to: Uri) -> Self::Future {
+        let (connecting, most) = (self.connector.call(to), self.most);
+        let late = move |_| io::Error::new(io::ErrorKind::TimedOut, format!("no connection within {most:?}"));
+        Box::pin(async move { timeout(most, connecting).await.map_err(late)? })
+    }
+}
+
+/// How a reply is compressed although nobody asked for it: some servers in front of providers do so all the same.
+#[derive(Clone, Copy, Debug)]
+enum Encoding {
+    Gzip,
+    Deflate,
+    Brotli,
+    Zstd,
+}
+
+fn encoding(headers: &HeaderMap) -> Option<Encoding> {
+    match headers.get(CONTENT_ENCODING)?.as_bytes() {
+        b"gzip" | b"x-gzip" => Some(Encoding::Gzip),
+        b"deflate" => Some(Encoding::Deflate),
+        b"br" => Some(Encoding::Brotli),
+        b"zstd" => Some(Encoding::Zstd),
+        _ => None,
+    }
+}
+
+fn decoded(encoding: Encoding, body: Incoming) -> Pin<Box<dyn AsyncRead + Send>> {
+    let reader = StreamReader::new(BodyDataStream::new(body).map_err(io::Error::other));
+    match encoding {
+        Encoding::Gzip => Box::pin(GzipDecoder::new(reader)),
+        Encoding::Deflate => Box::pin(ZlibDecoder::new(reader)),
+        Encoding::Brotli => Box::pin(BrotliDecoder::new(reader)),
+        Encoding::Zstd => Box::pin(ZstdDecoder::new(reader)),
+    }
+}
