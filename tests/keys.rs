@@ -1,4 +1,5 @@
-//! Gateway keys made at run time: through the whole gateway, on both stores, and on two gateways that share one.
+//! Gateway keys made at run time, and the cap on customers that an application names for the first time: through the whole gateway, on
+//! both stores, and on two gateways that share one.
 
 #[allow(dead_code, reason = "shared with tests that need more of it")]
 #[path = "support/bed.rs"]
@@ -11,5 +12,7 @@ mod mortal_redis;
 mod asking;
 #[path = "keys/life.rs"]
 mod life;
+#[path = "keys/newcomers.rs"]
+mod newcomers;
 #[path = "keys/rig.rs"]
 mod rig;

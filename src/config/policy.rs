@@ -149,6 +149,8 @@ pub struct App {
     pub routes: Vec<Box<str>>,
     /// Pools whose models it may use; empty = all, and models in no pool.
     pub pools: Vec<Box<str>>,
+    /// Customers it may name for the first time within an hour; `None` = as `[identity]` says, `u64::MAX` = any number.
+    pub new_customers: Option<u64>,
 }
 
 impl App {
@@ -175,6 +177,8 @@ pub struct Identity {
     pub body_sources: Vec<BodySource>,
     /// What the provider learns of the id.
     pub forward: ForwardId,
+    /// Customers that an application may name for the first time within an hour; `None` = any number.
+    pub new_customers: Option<u64>,
 }
 
 /// A field of the request body that may name the customer.

@@ -156,11 +156,11 @@ async fn records_wait_for_a_store_that_is_away_and_are_written_many_at_once() {
     let silence = StoreError::Unreachable("no reply".into());
     let documents = Faulty::new(vec![silence.clone(), StoreError::Away("away"), silence]);
     let (records, metrics) = records(&documents);
-    for n in 0..300 {
+    for n in 0..1_200 {
         drop(record(&records, &metrics, n));
     }
     assert!(records.drain(Duration::from_secs(60)).await);
-    assert_eq!(documents.written.load(Ordering::SeqCst), 300);
+    assert_eq!(documents.written.load(Ordering::SeqCst), 1_200);
     assert_eq!(documents.calls.load(Ordering::SeqCst), 3 + 3, "three that failed, and three batches");
     assert_eq!(metrics.records_dropped.get(), 0);
 }

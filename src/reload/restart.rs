@@ -105,6 +105,7 @@ mod tests {
                 &["t.toml:2: telemetry.otlp.endpoint: what goes to the OpenTelemetry collector cannot change"],
             ),
             ("", "[telemetry]\npropagate = true\n", &[]),
+            ("", "[identity]\nnew_customers_per_hour = 5\n", &[]),
             ("", "[concurrency]\nqueue = 5000\n", &["t.toml:1: concurrency: slots and queue come to 5032"]),
         ] {
             let said: Vec<_> = needed(&policy(before), &policy(after), 5_000, &file).iter().map(ToString::to_string).collect();

@@ -30,6 +30,13 @@ pub(super) fn message(rejection: &Rejection) -> Cow<'_, str> {
                 .into()
         }
         Rejection::LimitsUnavailable => "Limits cannot be checked at the moment. Try again in a moment.".into(),
+        Rejection::TooManyNewCustomers { limit, retry_in } => format!(
+            "This application has named {limit} new customers within the hour, as many as it may; customers it named before are served. \
+             Try again in {}. The application should send the same opaque X-Customer-Id for a customer every time; for more new ones raise \
+             new_customers_per_hour, or configure the customer.",
+            in_words(*retry_in)
+        )
+        .into(),
         Rejection::InvalidCustomerId(error) => format!("X-Customer-Id {error}.").into(),
         Rejection::ConflictingCustomerIds => "The request names two different customers; send one X-Customer-Id.".into(),
         Rejection::MissingCustomerId => {

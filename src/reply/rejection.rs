@@ -42,6 +42,13 @@ pub enum Rejection {
     LimitsUnavailable,
     /// The customer's id is not one.
     InvalidCustomerId(IdError),
+    /// The application named too many customers for the first time in this hour.
+    TooManyNewCustomers {
+        /// How many it may.
+        limit: u64,
+        /// Until the next hour, microseconds.
+        retry_in: u64,
+    },
     /// Two different customer ids in one request.
     ConflictingCustomerIds,
     /// No customer id where one is needed.

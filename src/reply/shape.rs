@@ -85,6 +85,10 @@ impl Rejection {
             Self::Overloaded { retry_in } => after(*retry_in, shape(StatusCode::SERVICE_UNAVAILABLE, "overloaded")),
             Self::BackgroundPaused { retry_in } => after(*retry_in, shape(StatusCode::SERVICE_UNAVAILABLE, "background_paused")),
             Self::LimitsUnavailable => after(OUTAGE_RETRY, shape(StatusCode::SERVICE_UNAVAILABLE, "limits_unavailable")),
+            Self::TooManyNewCustomers { retry_in, .. } => {
+                let shape = shape(StatusCode::TOO_MANY_REQUESTS, "too_many_new_customers");
+                Shape { retry: Retry::NotBefore(*retry_in), ..shape }
+            }
             Self::InvalidCustomerId(_) | Self::ConflictingCustomerIds => shape(StatusCode::BAD_REQUEST, "invalid_customer_id"),
             Self::MissingCustomerId => shape(StatusCode::BAD_REQUEST, "missing_customer_id"),
             Self::InvalidHeader { .. } => shape(StatusCode::BAD_REQUEST, "invalid_header"),

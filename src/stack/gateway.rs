@@ -5,6 +5,7 @@ use super::empty::EmptyBuckets;
 use super::expected::Expected;
 use super::jobs::Board;
 use super::levels::{LevelKeeper, Levels, pool_of};
+use super::newcomers::Newcomers;
 use super::pauses::{Pauses, RealPauses};
 use super::shadow::Shadows;
 use super::slots::Slots;
@@ -59,6 +60,8 @@ pub struct Gateway {
     pub started: Timestamp,
     /// Who changed what at run time.
     pub trail: Arc<StoredTrail>,
+    /// Who was named before.
+    pub(super) newcomers: Arc<Newcomers>,
     /// What is kept of each request.
     pub records: Arc<Records>,
     /// The books of proposed plans.
@@ -176,6 +179,7 @@ impl Gateway {
             trail,
             origin: OnceLock::new(),
             started: clock.now(),
+            newcomers: Arc::new(Newcomers::new(documents.clone(), ledger.clone(), clock.clone(), metrics.clone())),
             records: Arc::new(Records::start(documents.clone(), metrics.clone())),
             shadows: Shadows::new(clock.clone()),
             history: History::start(documents.clone(), policy.load().history, clock.clone(), metrics.clone()),

@@ -3,6 +3,7 @@
 use super::Gateway;
 use super::body;
 use super::call::{Authenticated, Customer, Grounds, HeldKey, Identified, Payload, Rejected, Reply, Who};
+use super::newcomers;
 use crate::config::policy::{App, BodySource, Plan};
 use crate::config::{Policy, matches};
 use crate::directory::View;
@@ -209,6 +210,14 @@ async fn identify(request: Authenticated, gateway: &Gateway) -> Result<Identifie
         facts.class = class.map(Into::into);
     });
     let class = class.map(Into::into);
+    // Anonymous buckets have a space in their id, and there are no more of them than keys and addresses.
+    if let Some(cap) = newcomers::cap(&app, &policy.identity)
+        && known.customer == 0
+        && !customer.id.as_str().contains(' ')
+        && view.customer(customer.id.as_str()).is_none()
+    {
+        gateway.newcomers.admit(&app.name, &customer.id, cap).await?;
+    }
     let who = Who {
         api: arrived.api,
         head: Arc::new(arrived.head),

@@ -42,6 +42,7 @@ mod identify;
 mod inspect;
 pub mod jobs;
 pub mod levels;
+mod newcomers;
 mod observe;
 pub(crate) mod output;
 pub mod pauses;

@@ -57,6 +57,8 @@ pub struct Metrics {
     pub queued: Gauge,
     /// Settlements not yet in the store.
     pub unsettled: Gauge,
+    /// Customers named for the first time while there is a cap on them, by result.
+    pub newcomers: Family<ResultLabels, Counter>,
     /// Records of requests that were not kept.
     pub records_dropped: Counter,
     /// Rows of the history that were not kept, or not as a customer's own.
@@ -173,6 +175,7 @@ impl Default for Metrics {
             in_flight: Gauge::default(),
             queued: Gauge::default(),
             unsettled: Gauge::default(),
+            newcomers: Family::default(),
             records_dropped: Counter::default(),
             history_dropped: Counter::default(),
             levels: Family::default(),
@@ -210,6 +213,7 @@ impl Default for Metrics {
         r.register("store_calls", "Store calls by operation and result", metrics.store_calls.clone());
         r.register("in_flight", "Requests being served", metrics.in_flight.clone());
         r.register("queued", "Requests waiting for a slot", metrics.queued.clone());
+        r.register("new_customers", "Customers named for the first time while that is capped", metrics.newcomers.clone());
         r.register("records_dropped", "Records of requests that were not kept", metrics.records_dropped.clone());
         r.register(
             "history_dropped",

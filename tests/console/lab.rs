@@ -165,7 +165,7 @@ async fn incidents_are_links_that_show_their_table_and_picture() {
         page.text
     );
     let page = ann.get("/console/lab?preset=which-limit-binds").await;
-    assert_eq!(row(&page.text, "2,000")[1..], ["500", "50 %", "1,000,000", "100 %", "tpm"]);
+    assert_eq!(row(&page.text, "2,000")[1..], ["500", "50 %", "999,800", ">99.9 %", "tpm"]);
     assert!(page.has("How full each limit is, over the size of requests."), "{}", page.text);
 }
 

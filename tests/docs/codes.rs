@@ -70,6 +70,7 @@ fn rejections() -> Vec<Rejection> {
         Rejection::JobNotFound,
         Rejection::JobExpired,
         Rejection::TooManyJobs { limit: 1 },
+        Rejection::TooManyNewCustomers { limit: 1, retry_in: 1 },
         Rejection::Upstream(UpstreamFault::Connect),
         Rejection::Upstream(UpstreamFault::Timeout),
         Rejection::Upstream(UpstreamFault::Broken),
@@ -124,6 +125,7 @@ fn listed(rejection: &Rejection) {
         | Rejection::JobNotFound
         | Rejection::JobExpired
         | Rejection::TooManyJobs { .. }
+        | Rejection::TooManyNewCustomers { .. }
         | Rejection::Internal => {}
     }
 }

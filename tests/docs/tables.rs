@@ -145,6 +145,9 @@ fn every_metric_is_explained_with_its_kind_and_labels() {
 
     metrics.levels.get_or_create(&PoolLabels { pool: model() }).set(1);
     metrics.ceiling_used.get_or_create(&PoolLabels { pool: model() }).set(1);
+    metrics.newcomers.get_or_create(&ResultLabels { result: "admitted" }).inc();
+    metrics.otlp.export("traces", "ok");
+    metrics.otlp.dropped("queue_full", 1);
     metrics.triage.event("opened");
     metrics.triage.dropped("full");
     metrics.triage.webhook("delivered");
@@ -164,7 +167,8 @@ fn every_metric_is_explained_with_its_kind_and_labels() {
             labels.collect::<BTreeSet<_>>().into_iter().map(str::to_owned).collect::<Vec<_>>(),
         ));
     }
-    let sources = ["alerts", "metrics", "outage", "reload", "tls", "triage"].map(|name| format!("src/telemetry/{name}.rs"));
+    let sources =
+        ["alerts", "metrics", "otlp/count", "outage", "reload", "tls", "triage"].map(|name| format!("src/telemetry/{name}.rs"));
     let registered: usize = sources.iter().map(|path| document(path).matches("r.register").count()).sum();
     assert_eq!(right.len(), registered, "this test touches every metric: {right:#?}");
     let metrics_md = document("docs/metrics.md");
@@ -185,8 +189,9 @@ fn every_link_within_the_repository_leads_somewhere() {
     {
         let directory = Path::new(ROOT).join(&name);
         for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            if !link.contains("://") {
-                assert!(directory.parent().expect("a directory").join(link).exists(), "{name}: {link}");
+            let file = link.split('#').next().unwrap_or_default();
+            if !link.contains("://") && !file.is_empty() {
+                assert!(directory.parent().expect("a directory").join(file).exists(), "{name}: {link}");
                 links += 1;
             }
         }

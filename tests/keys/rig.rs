@@ -16,6 +16,8 @@ use tollgate::telemetry::SystemClock;
 
 /// The key of the configuration's application `fixed`.
 pub const FIXED: &str = "tg-fixed-0123456789abcdef";
+/// The table of the bed's configuration, to which further lines may be added.
+pub const IDENTITY: &str = "[identity]\n";
 
 /// The system's time, and what a test adds to it.
 #[derive(Debug, Default)]
@@ -37,17 +39,18 @@ pub async fn provider() -> Arc<Provider> {
     Arc::new(Provider::start(ProviderOptions::default()).await.expect("a loopback port"))
 }
 
-/// The configuration of all gateways here, with these lines behind it.
+/// The configuration of all gateways here, with these lines behind it; those of [`IDENTITY`] in their table.
 pub fn config(more: &str) -> String {
     let key = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(key.path(), "sk-provider-0123456789\n").expect("written");
     let (_, path) = key.keep().expect("kept");
     let upstreams = format!("base_url = \"{{provider}}\"\napi_key = {{ file = {path:?} }}\n");
     let hash = blake3::Hash::from_bytes(hash_key(FIXED)).to_hex();
+    let (identity, more) = if more.starts_with(IDENTITY) { (more, "") } else { (IDENTITY, more) };
     format!(
         "{}\n[auth]\nmode = \"keys\"\n[keys.fixed]\nhash = \"blake3:{hash}\"\n[admin]\nlisten = \"127.0.0.1:0\"\n\
          [pools.big]\nupstream = \"openai\"\nmodels = [\"m-big\"]\n{more}",
-        CONFIG.replace("base_url = \"{provider}\"\n", &upstreams)
+        CONFIG.replace("base_url = \"{provider}\"\n", &upstreams).replace(IDENTITY, identity)
     )
 }
 

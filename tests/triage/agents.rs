@@ -125,7 +125,7 @@ async fn what_makes_no_sense_is_said_and_changes_nothing() {
         (format!("/admin/triage/{unknown}"), 404, "ticket_not_found"),
         ("/admin/triage/c%2Ft".to_owned(), 404, "ticket_not_found"),
         ("/admin/triag".to_owned(), 404, "route_not_found"),
-        ("/".to_owned(), 404, "route_not_found"),
+        ("/nothing".to_owned(), 404, "route_not_found"),
         ("/v1/chat/completions".to_owned(), 404, "route_not_found"),
         (format!("/admin/triage/{id}/claim"), 405, "method_not_allowed"),
     ] {

@@ -9,7 +9,7 @@ use crate::config::hash_key;
 use crate::config::policy::{App, Auth, BodySource, ForwardId, Identity, Plan, Secret};
 use crate::config::problem::{Findings, Place, suggestion};
 use crate::config::read::At;
-use crate::config::value::Pattern;
+use crate::config::value::{Limitable, Pattern};
 use ipnet::IpNet;
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -140,6 +140,10 @@ pub fn app(name: &str, key: &file::Key, plan_named: &mut FindsPlan<'_>, pools: O
         customers: boxed(&key.customers),
         routes: boxed(&key.routes),
         pools: key.pools.iter().flatten().map(|at| at.value.as_str().into()).collect(),
+        new_customers: key.new_customers_per_hour.as_ref().map(|limit| match limit {
+            Limitable::Unlimited => u64::MAX,
+            Limitable::Set(most) => *most,
+        }),
     }
 }
 
@@ -159,6 +163,10 @@ pub fn identity(c: &mut Compiler<'_>, file: &File, plans: &Plans) -> Option<Iden
         anonymous,
         unknown_customers: unknown != Some(UnknownCustomers::Refuse),
         allow_emails: allow_emails(file),
+        new_customers: match table.and_then(|identity| identity.new_customers_per_hour.as_ref()) {
+            Some(Limitable::Set(most)) => Some(*most),
+            Some(Limitable::Unlimited) | None => None,
+        },
         body_sources: [BodySource::MetadataUserId, BodySource::SafetyIdentifier, BodySource::User]
             .into_iter()
             .filter(|source| {

@@ -38,6 +38,8 @@ table! {
         routes: Vec<Pattern>,
         /// Pools whose models it may use.
         pools: Vec<At<String>>,
+        /// Customers it may name for the first time within an hour.
+        new_customers_per_hour: Limitable<u64>,
         /// Requests per minute.
         rpm: At<Limitable<RateLimit>>,
         /// Tokens per minute.
@@ -58,6 +60,8 @@ table! {
         unknown_customers: UnknownCustomers,
         /// Whether ids may look like e-mail addresses.
         allow_emails: bool,
+        /// Customers that an application may name for the first time within an hour.
+        new_customers_per_hour: Limitable<u64>,
         /// Body fields that may name the customer.
         body_sources: Vec<BodySource>,
         /// What the provider learns of the id.

@@ -26,21 +26,21 @@ fn passthrough_beyond_loopback_needs_to_know_its_callers() {
 fn gateway_keys_become_apps_by_hash() {
     let hex = blake3::hash(b"another-long-random-key").to_hex();
     let text = format!(
-        "[auth]\nmode = \"keys\"\n[keys.shop]\nkey = {{ env = \"TOLLGATE_SHOP\" }}\nplans = [\"business\"]\npriority = \"background\"\nmodels = [\"gpt-4o*\"]\ncustomers = [\"c_*\"]\nroutes = [\"/v1/chat*\"]\nrpm = 9\nspend = {{ day = 5 }}\n[keys.other]\nhash = \"blake3:{hex}\""
+        "[auth]\nmode = \"keys\"\n[keys.shop]\nkey = {{ env = \"TOLLGATE_SHOP\" }}\nplans = [\"business\"]\npriority = \"background\"\nmodels = [\"gpt-4o*\"]\ncustomers = [\"c_*\"]\nroutes = [\"/v1/chat*\"]\nnew_customers_per_hour = 5\nrpm = 9\nspend = {{ day = 5 }}\n[keys.other]\nhash = \"blake3:{hex}\""
     );
     let pool = "\n[pools.big]\nupstream = \"openai\"\nmodels = [\"gpt-4o*\"]";
     let pooled = text.replace("rpm = 9", "pools = [\"big\"]\nrpm = 9") + pool;
     let (policy, _) = sound(&pooled, &[("TOLLGATE_SHOP", "a-long-and-random-key\n"), ("OPENAI_API_KEY", "sk-1")]);
     let Auth::Keys { apps } = &policy.auth else { panic!("keys") };
     assert_eq!(apps.len(), 2);
-    let App { name, limits, plans, priority, models, customers, routes, pools } =
+    let App { name, limits, plans, priority, models, customers, routes, pools, new_customers } =
         &*apps[&hash_key("a-long-and-random-key")].clone();
     assert_eq!(
         (&**name, *priority, limits.rates.len(), limits.spend[0].1),
         ("shop", Priority::Background, 1, NanoUsd::new(5_000_000_000))
     );
     assert_eq!((&*plans[0], &*models[0], &*customers[0]), ("business", "gpt-4o*", "c_*"));
-    assert_eq!((&*routes[0], &*pools[0]), ("/v1/chat*", "big"));
+    assert_eq!((&*routes[0], &*pools[0], *new_customers), ("/v1/chat*", "big", Some(5)));
     assert_eq!(&*apps[&hash_key("another-long-random-key")].name, "other");
     assert_eq!(policy.upstreams["openai"].api_key.as_ref().map(|key| key.expose()), Some("sk-1"));
     assert!(policy.upstream_of("x", Dialect::Anthropic).is_none(), "no key, no upstream");

@@ -455,6 +455,16 @@ fn what_is_nobodys_fault_is_503_without_others_numbers() {
 }
 
 #[test]
+fn too_many_new_customers_say_what_to_do() {
+    const MANY: (u16, &str, &str) = (429, "rate_limit_error", "rate_limit_error");
+    let rejection = Rejection::TooManyNewCustomers { limit: 100, retry_in: 1_500 * SECOND };
+    let message = "This application has named 100 new customers within the hour, as many as it may; customers it named before are \
+                   served. Try again in 25 minutes. The application should send the same opaque X-Customer-Id for a customer every \
+                   time; for more new ones raise new_customers_per_hour, or configure the customer.";
+    check(vec![Row { retry: ["1500", "", "false"], ..plain(rejection, MANY, "too_many_new_customers", None, message) }]);
+}
+
+#[test]
 fn what_is_wrong_with_a_request_is_said() {
     const BAD: (u16, &str, &str) = (400, "invalid_request_error", "invalid_request_error");
     const AUTH: (u16, &str, &str) = (401, "authentication_error", "authentication_error");

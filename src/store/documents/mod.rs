@@ -58,11 +58,15 @@ pub enum Collection {
     Alerts,
     /// That they were told, so that nobody tells them again.
     AlertMarks,
+    /// Customers that were named before.
+    SeenCustomers,
+    /// How many were named for the first time, by application and hour.
+    NewCustomers,
 }
 
 impl Collection {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::Requests,
         Self::ProviderRequests,
         Self::Replies,
@@ -81,6 +85,8 @@ impl Collection {
         Self::KeyUses,
         Self::Alerts,
         Self::AlertMarks,
+        Self::SeenCustomers,
+        Self::NewCustomers,
     ];
 
     /// Its name in keys.
@@ -105,6 +111,8 @@ impl Collection {
             Self::KeyUses => "key_use",
             Self::Alerts => "alert",
             Self::AlertMarks => "alert_mark",
+            Self::SeenCustomers => "seen_customer",
+            Self::NewCustomers => "new_customers",
         }
     }
 

@@ -359,7 +359,7 @@ mod tests {
         assert_eq!(
             words(&Ask::all(&admission, Group::Whole).command("SHA", &Floors::new(9), Some(Timestamp(9)))),
             "EVALSHA SHA 4 tg1:{c:c}:holds tg1:{shared}:leases tg1:{c:c}:rates tg1:{c:c}:budgets \
-             9 000000000000000000000000000000ff c 60 t 0 0 0 0 0 2 3 rpm - 0 1 5 b 10 1 6000000 4 spend_day $ 0 7 0 m 9007199254740992 1 2 3 9000000000 0 0 0"
+             9 000000000000000000000000000000ff c 60 t 0 0 0 0 0 2 3 rpm - 0 1 5 b 10 1 6000000 0 4 spend_day $ 0 7 0 m 9007199254740992 1 2 3 9000000000 0 0 0"
         );
     }
 
@@ -371,7 +371,7 @@ mod tests {
         assert_eq!(
             words(&settle("SHA", Group::Whole, &settlement, true, &Floors::new(9), None)),
             "EVALSHA SHA 6 tg1:{c:c}:holds tg1:{c:c}:ends0 tg1:{c:c}:ends1 tg1:{c:c}:lost tg1:{c:c}:rates tg1:{c:c}:budgets \
-             0 1 00000000000000000000000000000001 2 5 rpm 1 4 2 1 b 10 1 6000000 6 spend_day 7 4 2 0 m 9007199254740992 1 2 3 9000000000 0 0 0"
+             0 1 00000000000000000000000000000001 2 5 rpm 1 4 2 1 b 10 1 6000000 0 6 spend_day 7 4 2 0 m 9007199254740992 1 2 3 9000000000 0 0 0"
         );
     }
 
@@ -386,7 +386,7 @@ mod tests {
             words(&replace("SHA", &old, &Ask::all(&admission, Group::Whole), &Floors::new(9), Some(Timestamp(9)))),
             "EVALSHA SHA 7 tg1:{c:c}:holds tg1:{c:c}:ends0 tg1:{c:c}:ends1 tg1:{c:c}:lost tg1:{shared}:leases tg1:{c:c}:budgets \
              tg1:{c:c}:rates 9 00000000000000000000000000000001 1 6 spend_day 7 4 2 0 m 9007199254740992 1 2 3 9000000000 0 0 0 \
-             000000000000000000000000000000ff c 60 t 0 0 0 0 0 1 7 rpm - 0 1 5 b 10 1 6000000"
+             000000000000000000000000000000ff c 60 t 0 0 0 0 0 1 7 rpm - 0 1 5 b 10 1 6000000 0"
         );
     }
 
@@ -421,7 +421,7 @@ mod tests {
             words(&first.command("SHA", &Floors::new(9), None)),
             format!(
                 "EVALSHA SHA 4 tg1:{part}:c:c:holds tg1:{part}:leases tg1:{part}:c:c:rates tg1:{part}:c:c:budgets \
-                 0 000000000000000000000000000000ff c 5 p 0 1000 500 12 2 2 3 rpm - 0 1 5 b 10 1 6000000 4 spend_day $ 0 7 0 m \
+                 0 000000000000000000000000000000ff c 5 p 0 1000 500 12 2 2 3 rpm - 0 1 5 b 10 1 6000000 0 4 spend_day $ 0 7 0 m \
                  9007199254740992 1 2 3 9000000000 0 0 0"
             )
         );
