@@ -47,7 +47,7 @@ found=0
 # All checks but one: that whatever has the document's shape is taken. Ids, durations and the keys of a plan have rules of their own.
 "$schemathesis" run "http://$address/admin/openapi.json" -H "Authorization: Bearer $ADMIN_TOKEN" \
     --checks all --exclude-checks positive_data_acceptance \
-    --phases coverage,fuzzing --max-examples 8 --generation-deterministic --continue-on-failure \
+    --phases coverage,fuzzing,stateful --max-examples 8 --generation-deterministic --continue-on-failure \
     --suppress-health-check all --request-timeout 20 --warnings off --no-color || found=$?
 
 if ! kill -0 "$gateway" 2>/dev/null; then
