@@ -7,10 +7,14 @@
 mod bed;
 #[path = "console/browser.rs"]
 mod browser;
+#[path = "console/customers.rs"]
+mod customers;
 #[path = "console/desk.rs"]
 mod desk;
 #[path = "console/entry.rs"]
 mod entry;
+#[path = "console/keys.rs"]
+mod keys;
 #[path = "console/lab.rs"]
 mod lab;
 #[path = "console/levels.rs"]

@@ -3,11 +3,11 @@
 #
 #   tests/run.sh            everything
 #   tests/run.sh rust       the Rust tests only
-#   tests/run.sh sdk        the SDK tests only, and those of the console in a browser
+#   tests/run.sh sdk        the SDK tests only, those of the console in a browser, and schemathesis against the admin API
 #
 # Installs what is missing: redis-server, curl, python3-venv, Node and Chromium through apt-get (as root or with a sudo that asks nothing),
-# the SDKs into tests/.venv, tests/.venv-older and tests/sdk/node_modules, what drives the browser into tests/console/node_modules. Ends non-zero when anything failed, and kills only what it
-# started.
+# the SDKs into tests/.venv, tests/.venv-older and tests/sdk/node_modules, schemathesis into tests/.venv-schemathesis, what drives the
+# browser into tests/console/node_modules. Ends non-zero when anything failed, and kills only what it started.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -105,6 +105,7 @@ need_python_sdks() {
     need python3 python3 python3-venv
     python_sdks tests/.venv tests/sdk/requirements.txt
     python_sdks tests/.venv-older tests/sdk/requirements-older.txt
+    python_sdks tests/.venv-schemathesis tests/admin/requirements.txt
 }
 
 # What the lock file of a directory names.
@@ -191,6 +192,7 @@ if [[ $what != rust ]]; then
     [[ $what == all ]] || step "build of the gateway" cargo build --locked --bin tollgate
     program=$(realpath "$target/debug/tollgate")
     step "Console in Chromium" console_tests
+    step "Admin API against its document" tests/admin/schemathesis.sh "$program" tests/.venv-schemathesis/bin/schemathesis
     say "starting the gateways"
     if start_gateways; then
         echo "$TOLLGATE_URL (demo), $TOLLGATE_KEYS_URL (keys)"

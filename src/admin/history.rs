@@ -15,6 +15,8 @@ use utoipa_axum::routes;
 const SHOWN_DAYS: u32 = 30;
 /// Customers shown where nobody says how many.
 const SHOWN_CUSTOMERS: usize = 50;
+/// Customers that may be passed over; all of them are read page by page elsewhere.
+const MOST_SKIPPED: usize = 1_000_000;
 
 pub(super) fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
@@ -33,9 +35,13 @@ fn day(shared: &Shared, name: &str, text: Option<&str>) -> Result<Day, Fault> {
     text.parse().map_err(|error| Fault::InvalidRequest(format!("The parameter {name} {error}.")))
 }
 
-fn number(name: &str, text: Option<&str>, default: usize) -> Result<usize, Fault> {
-    let Some(text) = text else { return Ok(default) };
-    text.parse().map_err(|_| Fault::InvalidRequest(format!("The parameter {name} is a whole number.")))
+/// How many to pass over.
+fn skip(text: Option<&str>) -> Result<usize, Fault> {
+    match text.map(str::parse) {
+        None => Ok(0),
+        Some(Ok(skip)) if skip <= MOST_SKIPPED => Ok(skip),
+        Some(_) => Err(Fault::InvalidRequest(format!("`skip` is a number from 0 to {MOST_SKIPPED}."))),
+    }
 }
 
 /// `from` and `to`, both included.
@@ -152,16 +158,16 @@ async fn history_customer_hours(
     params(
         ("day" = Option<String>, Query, description = "which day, `2026-11-30`; absent: today", format = Date),
         ("prefix" = Option<String>, Query, description = "only ids that begin so"),
-        ("skip" = Option<u32>, Query, description = "how many to pass over"),
-        ("limit" = Option<u32>, Query, description = "how many, 50 when absent"),
+        ("skip" = Option<u32>, Query, description = "how many to pass over", maximum = 1_000_000),
+        ("limit" = Option<u32>, Query, description = "how many, 50 when absent", minimum = 1, maximum = 1_000),
     ),
     responses((status = 200, description = "what was used", body = Object)),
 )]
 async fn history_customers(State(shared): State<Shared>, request: Request) -> Result<Response, Fault> {
     let [text, prefix, skip, limit] = input::query(&request, ["day", "prefix", "skip", "limit"])?;
     let day = day(&shared, "day", text.as_deref())?;
-    let limit = number("limit", limit.as_deref(), SHOWN_CUSTOMERS)?.min(MAX_ROWS);
-    let skip = number("skip", skip.as_deref(), 0)?;
+    let limit = input::limit(limit.as_deref(), SHOWN_CUSTOMERS, MAX_ROWS)?;
+    let skip = self::skip(skip.as_deref())?;
     let ranking = Ranking { prefix: prefix.unwrap_or_default().into_owned(), skip, limit };
     let found = shared.gateway.history.top_customers(day, &ranking).await?;
     let shown: Vec<_> = found.iter().map(|(id, used)| of("customer", json!(id), used)).collect();

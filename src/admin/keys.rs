@@ -3,6 +3,7 @@
 use super::overrides::expected;
 use super::{Fault, Shared, input, json, name};
 use crate::directory::keys::{Ends, KeyError, OVERLAP};
+use crate::stack::Gateway;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::StatusCode;
@@ -99,7 +100,7 @@ async fn read_key(State(shared): State<Shared>, input::Name(path): input::Name) 
 )]
 async fn create_key(State(shared): State<Shared>, request: Request) -> Result<Response, Fault> {
     let wish: Wish = input::body(request).await?;
-    let ends = ends(&shared, wish.lasts.as_deref())?;
+    let ends = ends(&shared.gateway, wish.lasts.as_deref())?;
     let issued = shared.gateway.directory.create_key(name("by", &wish.by)?, &wish.name, &wish.set, ends).await?;
     Ok(json(StatusCode::CREATED, &json!(issued)))
 }
@@ -113,7 +114,7 @@ async fn create_key(State(shared): State<Shared>, request: Request) -> Result<Re
 )]
 async fn change_key(State(shared): State<Shared>, input::Name(path): input::Name, request: Request) -> Result<Response, Fault> {
     let edit: Edit = input::body(request).await?;
-    let ends = ends(&shared, edit.lasts.as_deref())?;
+    let ends = ends(&shared.gateway, edit.lasts.as_deref())?;
     let by = name("by", &edit.by)?;
     let key = shared.gateway.directory.change_key(by, &path, edit.set.as_ref(), ends, expected(edit.version)).await?;
     Ok(json(StatusCode::OK, &json!(key)))
@@ -128,11 +129,7 @@ async fn change_key(State(shared): State<Shared>, input::Name(path): input::Name
 )]
 async fn rotate_key(State(shared): State<Shared>, input::Name(path): input::Name, request: Request) -> Result<Response, Fault> {
     let wish: Rotation = input::body(request).await?;
-    let overlap = match wish.overlap.as_deref() {
-        None => OVERLAP,
-        Some(text) => humantime::parse_duration(text)
-            .map_err(|_| Fault::InvalidRequest("`overlap` is a duration such as \"0s\", \"2h\" or \"7days\".".to_owned()))?,
-    };
+    let overlap = overlap(wish.overlap.as_deref())?;
     let issued = shared.gateway.directory.rotate_key(name("by", &wish.by)?, &path, overlap).await?;
     Ok(json(StatusCode::OK, &json!(issued)))
 }
@@ -152,16 +149,30 @@ async fn revoke_key(State(shared): State<Shared>, input::Name(path): input::Name
     Ok(json(StatusCode::OK, &json!(key)))
 }
 
-fn ends(shared: &Shared, lasts: Option<&str>) -> Result<Ends, Fault> {
+/// When a key ends that is made or changed now; nothing said: as before.
+///
+/// # Errors
+/// [`Fault::InvalidRequest`].
+pub(crate) fn ends(gateway: &Gateway, lasts: Option<&str>) -> Result<Ends, Fault> {
     match lasts {
         None => return Ok(Ends::Unchanged),
         Some("never") => return Ok(Ends::Never),
         Some(text) => humantime::parse_duration(text).ok().filter(|lasts| !lasts.is_zero() && *lasts <= LONGEST),
     }
-    .map(|lasts| Ends::At(shared.gateway.clock.now().plus(u64::try_from(lasts.as_micros()).unwrap_or(u64::MAX))))
+    .map(|lasts| Ends::At(gateway.clock.now().plus(u64::try_from(lasts.as_micros()).unwrap_or(u64::MAX))))
     .ok_or_else(|| {
         Fault::InvalidRequest("`for` is a duration such as \"12h\" or \"90days\", at most ten years, or \"never\".".to_owned())
     })
+}
+
+/// How long a secret still opens after a new one was made; nothing said: a day.
+///
+/// # Errors
+/// [`Fault::InvalidRequest`].
+pub(crate) fn overlap(text: Option<&str>) -> Result<Duration, Fault> {
+    let Some(text) = text else { return Ok(OVERLAP) };
+    humantime::parse_duration(text)
+        .map_err(|_| Fault::InvalidRequest("`overlap` is a duration such as \"0s\", \"2h\" or \"7days\".".to_owned()))
 }
 
 impl From<KeyError> for Fault {

@@ -1,5 +1,6 @@
 //! `/admin/levels/history`: what became of the pools' levels, and why.
 
+use super::fault::Problem;
 use super::{Fault, Shared, input, json};
 use crate::domain::Timestamp;
 use crate::reply::rfc3339;
@@ -98,7 +99,10 @@ pub async fn list(gateway: &Gateway, pool: Option<&str>, limit: usize) -> Result
         ("pool" = Option<String>, Query, description = "only of this pool"),
         ("limit" = Option<u32>, Query, description = "how many, 100 when absent", minimum = 1, maximum = 1_000),
     ),
-    responses((status = 200, description = "changes of levels", body = LevelChanges)),
+    responses(
+        (status = 200, description = "changes of levels", body = LevelChanges),
+        (status = 404, description = "`pool_not_found`: there is no such pool", body = Problem),
+    ),
 )]
 async fn list_level_changes(State(shared): State<Shared>, request: Request) -> Result<Response, Fault> {
     let [pool, limit] = input::query(&request, ["pool", "limit"])?;

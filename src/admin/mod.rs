@@ -35,7 +35,7 @@ mod guard;
 pub mod health;
 mod history;
 mod input;
-mod keys;
+pub(crate) mod keys;
 pub mod level_history;
 pub mod levels;
 mod openapi;

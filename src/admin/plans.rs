@@ -162,11 +162,20 @@ fn one(name: &str, set: &[(std::sync::Arc<str>, u64, Value)], view: &View) -> Pl
     }
 }
 
+/// The longest name of a plan, bytes.
+const LONGEST_NAME: usize = 512;
+
+/// A plan's name, as long as names may be. A longer one is a mistake of whoever asks, which a store would tell as a failure of its own.
+fn sized(plan: &str) -> Result<(), Fault> {
+    input::bounded("name", Some(plan), LONGEST_NAME).map(drop)
+}
+
 /// Sets a plan at run time.
 ///
 /// # Errors
 /// [`Fault::InvalidRequest`] in the words of the configuration, [`Fault::Changed`], [`Fault::StoreUnavailable`].
 pub async fn set(gateway: &Gateway, plan: &str, wish: &PlanWish) -> Result<PlanView, Fault> {
+    sized(plan)?;
     let by = name("by", &wish.by)?;
     let set = gateway.directory.set_plan(by, plan, &wish.set, expected(wish.version)).await?;
     let warnings = set.warnings.iter().map(ToString::to_string).collect();
@@ -178,6 +187,7 @@ pub async fn set(gateway: &Gateway, plan: &str, wish: &PlanWish) -> Result<PlanV
 /// # Errors
 /// [`Fault::InvalidRequest`], [`Fault::StoreUnavailable`].
 pub async fn clear(gateway: &Gateway, plan: &str, by: &str) -> Result<PlanView, Fault> {
+    sized(plan)?;
     gateway.directory.clear_plan(name("by", by)?, plan, Expected::Anything).await?;
     let view = gateway.directory.current_view(&gateway.policy.load_full()).await?;
     Ok(one(plan, &[], &view))
@@ -189,6 +199,7 @@ pub async fn clear(gateway: &Gateway, plan: &str, by: &str) -> Result<PlanView, 
 /// # Errors
 /// As of [`set`].
 pub async fn preview(gateway: &Gateway, plan: &str, draft: &PlanDraft) -> Result<PlanPreview, Fault> {
+    sized(plan)?;
     let policy = gateway.policy.load_full();
     let draft = gateway.directory.draft_plan(&policy, plan, draft.set.as_ref()).await?;
     let shape = |view: &View| view.plan(plan).map(|plan| PlanShape::of(plan));

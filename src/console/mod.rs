@@ -12,6 +12,8 @@
 //! today     what was used today, by all gateways
 //! levels    /console/levels: what is given up, what was and why; pinning
 //! desk      /console/desk: the tickets of those who wait for a person
+//! customers /console/customers: who there is, why one is served or refused, what is set for one
+//! keys      /console/keys: the keys of applications: made, given a new secret, revoked
 //! lab       /console/lab: what would happen, for a tier and traffic that are typed in, and for known incidents
 //! settings  /console/settings: the configuration in force, and from where each of it comes
 //! ```
@@ -22,8 +24,10 @@
 
 mod assets;
 mod chart;
+mod customers;
 mod desk;
 mod gate;
+mod keys;
 mod lab;
 mod levels;
 mod login;
@@ -63,6 +67,8 @@ pub fn router(gateway: &Arc<Gateway>, settings: &Admin) -> Router {
         .merge(overview::routes())
         .merge(levels::routes())
         .merge(desk::routes())
+        .merge(customers::routes())
+        .merge(keys::routes())
         .merge(lab::routes())
         .merge(settings::routes())
         .route("/console/{*rest}", get(|| async { Trouble::Fault(Fault::RouteNotFound) }))

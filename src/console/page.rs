@@ -27,6 +27,10 @@ pub(super) enum Section {
     Levels,
     /// The triage desk.
     Desk,
+    /// Who is served.
+    Customers,
+    /// What applications call with.
+    Keys,
     /// What would happen.
     Lab,
     /// The configuration.
@@ -34,10 +38,12 @@ pub(super) enum Section {
 }
 
 /// The navigation. A new part of the console adds its line here.
-const SECTIONS: [(Section, &str, &str); 5] = [
+const SECTIONS: [(Section, &str, &str); 7] = [
     (Section::Overview, "/console", "Overview"),
     (Section::Levels, "/console/levels", "Levels"),
     (Section::Desk, "/console/desk", "Desk"),
+    (Section::Customers, "/console/customers", "Customers"),
+    (Section::Keys, "/console/keys", "Keys"),
     (Section::Lab, "/console/lab", "Lab"),
     (Section::Settings, "/console/settings", "Settings"),
 ];

@@ -20,6 +20,10 @@ before(async () => {
   pages = {
     overview: "/console",
     levels: "/console/levels",
+    customers: "/console/customers",
+    "customers-by-id": "/console/customers?sort=id",
+    customer: "/console/customers/small",
+    keys: "/console/keys",
     desk: "/console/desk",
     "desk-answered": "/console/desk?state=answered",
     ticket: `/console/desk/${ticket}`,
