@@ -31,6 +31,14 @@ async fn told(world: &World, customers: &[&str]) {
     }
 }
 
+/// Until what is kept of the requests so far can be read.
+async fn written(world: &World) {
+    for bed in &world.beds {
+        bed.quiet().await;
+        assert!(bed.gateway.records.drain(Duration::from_secs(10)).await, "records are written");
+    }
+}
+
 #[tokio::test]
 async fn customers_are_found_by_prefix_by_spend_and_by_id() {
     let world = World::new().await;
@@ -113,6 +121,7 @@ async fn a_customers_page_says_why_it_is_refused_and_shows_its_id_as_text() {
     // Six billionths short of nothing: the plan hands off, and there is a note of it.
     world.ticket("h", "Where?", "").await;
     told(&world, &[EVIL, "h"]).await;
+    written(&world).await;
     let page = ann.get("/console/customers/h").await;
     for text in ["<bdi>handed</bdi> (from the configuration)", "handed off (200)", "handoff"] {
         assert!(page.has(text), "{text}: {}", page.text);
@@ -134,6 +143,7 @@ async fn what_is_set_is_in_force_with_the_next_request() {
         let suspended = ann.send(&page, &format!("{path}/suspend"), &[("suspend_for", "")]).await;
         assert_eq!((suspended.status, suspended.to), (303, format!("{path}?done=suspend")), "{}", suspended.text);
         assert_eq!(asks(&world, customer).await, 402, "the next request");
+        written(&world).await;
         let page = ann.get(&format!("{path}?done=suspend")).await;
         for text in
             ["Suspended: from the next", "<strong>Refused now</strong> by spend_day", "customer.spend_day", "Lift the suspension"]
