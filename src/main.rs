@@ -1,7 +1,7 @@
 //! The `tollgate` program: see `tollgate --help`.
 
-/// A request makes some two hundred short-lived allocations on whatever thread it is at; the system's allocator spends a sixth of the
-/// gateway's time on them, this one a third of that.
+/// A request makes many short-lived allocations on whatever thread it is at: in profiles of the warm path the system's allocator took a
+/// sixth of the gateway's time, this one a tenth.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

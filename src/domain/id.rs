@@ -155,7 +155,7 @@ macro_rules! random_id {
                 Self(bits)
             }
             /// An id of this instant: its millisecond, then 80 of these random bits. Stores that sort by key keep what is written at
-            /// one time in one place, which costs them half of what ids without an order do.
+            /// one time in one place, which costs them less than ids without an order do.
             #[must_use]
             pub const fn at(now: Timestamp, random: u128) -> Self {
                 Self(((now.micros() / 1_000) as u128) << 80 | random & ((1 << 80) - 1))

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 const MEMTABLE: u64 = 16 << 20;
 /// All journal files together, bytes.
 const JOURNALS: u64 = 128 << 20;
-/// Threads that write tables. With a second one fjall 3.1 hands compactions to and fro between the two for as long as one is under way,
-/// which takes a core.
+/// Threads that write tables. With a second one fjall 3.1 hands compactions to and fro between the two, without a pause, for as long
+/// as one is under way.
 const WORKERS: usize = 1;
 /// The cache of blocks read; only the start-up and the audit read.
 const CACHE: u64 = 4 << 20;
