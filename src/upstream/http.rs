@@ -135,3 +135,60 @@ fn decoded(encoding: Encoding, body: Incoming) -> Pin<Box<dyn AsyncRead + Send>>
         Encoding::Zstd => Box::pin(ZstdDecoder::new(reader)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use async_compression::tokio::write::{BrotliEncoder, GzipEncoder, ZlibEncoder, ZstdEncoder};
+    use http_body_util::BodyExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    /// A server that answers once, with this body under this encoding.
+    async fn answers(encoding: &'static str, body: Vec<u8>) -> Uri {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("its address");
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("a connection");
+            let mut asked = Vec::new();
+            while !asked.ends_with(b"\r\n\r\n") {
+                asked.push(stream.read_u8().await.expect("a head"));
+            }
+            assert!(String::from_utf8_lossy(&asked).contains("accept: */*"));
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-encoding: {encoding}\r\ncontent-length: {}\r\n\r\n", body.len());
+            stream.write_all(head.as_bytes()).await.expect("written");
+            stream.write_all(&body).await.expect("written");
+        });
+        format!("http://{address}/v1/models").parse().expect("a URI")
+    }
+
+    #[tokio::test]
+    async fn a_reply_that_is_compressed_unasked_is_read_all_the_same() {
+        let plain = br#"{"usage":{"prompt_tokens":7}}"#;
+        macro_rules! encoded {
+            ($encoder:ident) => {{
+                let mut encoder = $encoder::new(Vec::new());
+                encoder.write_all(plain).await.expect("into memory");
+                encoder.shutdown().await.expect("into memory");
+                encoder.into_inner()
+            }};
+        }
+        let http = Http::new(Duration::from_secs(5), Duration::from_secs(5)).expect("a client");
+        for (encoding, body) in [
+            ("gzip", encoded!(GzipEncoder)),
+            ("x-gzip", encoded!(GzipEncoder)),
+            ("deflate", encoded!(ZlibEncoder)),
+            ("br", encoded!(BrotliEncoder)),
+            ("zstd", encoded!(ZstdEncoder)),
+        ] {
+            let mut request = Request::new(Full::default());
+            *request.uri_mut() = answers(encoding, body).await;
+            let reply = http.send(request).await.expect(encoding);
+            for gone in [CONTENT_ENCODING, CONTENT_LENGTH] {
+                assert!(!reply.headers().contains_key(&gone), "{encoding}: {gone}");
+            }
+            let read = reply.into_body().collect().await.expect(encoding).to_bytes();
+            assert_eq!(&read[..], plain, "{encoding}");
+        }
+    }
+}
