@@ -15,7 +15,7 @@
 //!
 //! A request pays for this with a look at numbers it has anyway, and where they are near a cap with a place in a bounded channel; it never
 //! waits and never asks the store. Four times a second a task looks at what came. What is news it claims with a mark in
-//! the store (see [`once`]), so an alert is told once across all gateways and restarts; only an outage of the store is told
+//! the store (see `once`), so an alert is told once across all gateways and restarts; only an outage of the store is told
 //! by each gateway on its own. While the store is away other news wait, a bounded number of them.
 //!
 //! What is told at most once a period: the parts of a cap (the cap's own period; passed together only the highest is told), days at a cap (a

@@ -5,7 +5,7 @@
 //! state, it survives any of them, and all of them have read it a moment later. While the store is away each goes on from where the state
 //! stood, by its own use alone.
 //!
-//! The clocks of gateways may differ by any amount, so no instant of one is compared with another's ([`seen`]): a gateway's word is stale
+//! The clocks of gateways may differ by any amount, so no instant of one is compared with another's (`seen`): a gateway's word is stale
 //! when the reader has not seen it change for a while, and how long the use has been low is passed on as a duration.
 
 pub mod history;

@@ -1,7 +1,7 @@
 //! What became of each pool's level, and why: for whoever asks in the morning what happened at night.
 //!
 //! One document a pool, written only when something changes, by the gateway that made it change; the latest [`KEPT`] changes for
-//! [`KEEP`]. While the store is away changes wait in memory, the latest [`WAITING`], and are written when it is back.
+//! [`KEEP`]. While the store is away changes wait in memory, the latest `WAITING`, and are written when it is back.
 
 use super::{Standing, pool_of};
 use crate::degrade::level::State;
