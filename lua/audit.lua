@@ -1,10 +1,10 @@
 -- What is stored of one budget, and what the reservations in flight hold of it, seen at one moment. Reads only.
 --
--- KEYS   1     the hash that the budget lives in
+-- KEYS   1     what the budget lives in (see limits.lua)
 --        2     customers with holds (sorted set), where the next argument names their holds; else unused
 --        3..   holds (hashes: reservation -> hold record, see claims.lua)
 -- ARGV   limit, then what stands before and after a customer in the name of their holds ('' and '': only KEYS 3.. are looked at)
--- Reply  the state as it is stored (or false), then period start and sum of the holds, again and again, as text: '%.0f'
+-- Reply  what is stored (or false), then period start and sum of the holds, again and again, as text
 --
 -- What all share is held by any number of customers. They are found in here, by the index, since between two calls there would be more
 -- of them; all lie beside the budget, under its tag.
@@ -36,7 +36,7 @@ if before ~= '' then
   for _, customer in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do add(before .. customer .. after) end
 end
 
-local stored = redis.pcall('HGET', KEYS[1], limit)
+local stored = redis.pcall('GET', KEYS[1])
 local reply = { type(stored) == 'string' and stored }
 for _, start in ipairs(starts) do
   reply[#reply + 1] = start

@@ -1,16 +1,15 @@
--- What admit.lua and replace.lua share: a request's claims, read, decided in one step, and taken. The twin of limit/decide.rs.
+-- What admit.lua, replace.lua and look.lua share: a request's claims, read, decided in one step, and taken. The twin of limit/decide.rs.
 --
--- Arguments of an admission, in this order:
---   reservation id, customer, lease in microseconds,
---   mode ('t' take; 'p' take for now: unless it is confirmed, sweep.lua gives it back; 'r' refused already in another call),
---   microseconds for which the request waits for limits that are claimed in another call,
+-- An admission is three arguments: its numbers, the reservation id, the customer. The numbers:
+--   index of the key of the customer's holds, of the index of leases,
+--   mode (0 take; 1 take for now: unless it is confirmed, sweep.lua gives it back; 2 refused already in another call),
+--   lease in microseconds, microseconds for which the request waits for limits that are claimed in another call,
 --   elastic claim: fixed, per token (pico-dollars; 0: not elastic), wanted, floor (output caps),
---   number of claims, then for each:
---     key index, limit, measure ('m' message, '$' money, '-' other), ceiling ('1' or '0'), amount, max_wait in microseconds,
---     'b' capacity gain unit mirrors ('1' or '0') | 'w' limit | 'm' cap and four period starts in seconds
--- Its reply, integers: now, admitted (1 or 0), start_in in microseconds, granted output cap (-1: as wanted), then for each claim:
---   outcome, its wait in microseconds, used, held, remaining, reset_in in microseconds, booked
--- and behind them all, what limits.lua calls the floor: how many budgets were repaired, and for each claim the generation (0: no budget)
+--   number of claims, then the claims as limits.lua has them. What is at 3 to 6 of each:
+--     3 amount, 4 max_wait in microseconds, 5 measure (1 message, 2 money, 0 other), 6 ceiling (1 or 0)
+-- The decision on it, packed: now, admitted (1 or 0), start_in in microseconds, granted output cap (-1: as wanted), how many budgets were
+-- repaired, then for each claim:
+--   outcome, its wait in microseconds, used, held, remaining, reset_in in microseconds, booked, generation (0: no budget)
 --
 -- Hold record: <deadline>|<key> <limit> <period start> <amount>|...   one part per budget: all that sweep.lua needs to book it.
 -- Between deadline and parts renew.lua adds a space and the nano-dollars metered so far, where it knows them. A space and `p` there
@@ -18,145 +17,222 @@
 -- A reservation that claims no budget leaves none: there would be nothing to book.
 
 local DEFER_ABOVE = 1000000             -- whoever waits longer for its own limits claims the ceiling at its start time
+local MESSAGE, MONEY = 1, 2
+
+-- Where the first claim stands.
+local FIRST = 11
+
+-- Of the claims under decision, by their order: where each stands among the numbers, outcome, wait, amount, and its state as it would be,
+-- in the order in which open_bucket, open_window and open_budget give it. Lists of their own, used again for each admission.
+local count, places_of, outcomes, waits, amounts = 0, {}, {}, {}, {}
+local A, B, C, D, E, F, G, ENDS, REPAIRED = {}, {}, {}, {}, {}, {}, {}, {}, {}
 
 -- === read ===
 
 local function read_admission()
-  local a = { claims = {}, budgets = 0 }
-  a.reservation, a.customer, a.lease = text(), text(), number()
-  a.mode, a.waits = text(), number()
-  a.fixed, a.per_token, a.wanted, a.floor = number(), number(), number(), number()
-  for i = 1, number() do
-    local c = {}
-    c.key, c.limit, c.measure, c.ceiling, c.amount, c.max_wait = number(), text(), text(), text() == '1', number(), number()
-    rule(c)
-    a.claims[i] = c
-    if c.kind == 'm' then a.budgets = a.budgets + 1 end
-  end
-  return a
+  local n = numbers()
+  return { n = n, holds = KEYS[n[1]], leases = KEYS[n[2]], reservation = text(), customer = text(), repaired = 0 }
 end
 
--- What is known of the reservation and of its customer: keys 1 and `leases` of the script.
-local function read_hold(a, leases)
-  a.leases = leases
-  if a.budgets == 0 then return end
-  a.hold = read('HGET', KEYS[1], a.reservation)
-  a.indexed = read('ZSCORE', leases, a.customer)
+-- What is known of the reservation and of its customer. (One that claims no budget leaves nothing to be known.)
+local function read_hold(a)
+  a.hold = read('HGET', a.holds, a.reservation)
+  a.indexed = read('ZSCORE', a.leases, a.customer)
 end
 
 -- === check ===
 
 -- The largest output cap, at most the wanted one, whose cost is within `room` nano-dollars.
-local function affordable(a, room)
-  if room >= 9007199254741 then return a.wanted end       -- more than any elastic claim costs (2^53 pico-dollars)
-  local left = room * 1000 - a.fixed                      -- below 2^53
+local function affordable(n, room)
+  local fixed, per_token, wanted = n[6], n[7], n[8]
+  if room >= 9007199254741 then return wanted end         -- more than any elastic claim costs (2^53 pico-dollars)
+  local left = room * 1000 - fixed                        -- below 2^53
   if left < 0 then return nil end
-  return min(floor(left / a.per_token), a.wanted)
+  return math.min(math.floor(left / per_token), wanted)
 end
 
 -- Lowers the dollar claims to the largest output cap that every dollar limit affords, if one of them is spent too far.
-local function shrink(a)
-  local granted, below_floor = a.wanted, false
-  for _, c in ipairs(a.claims) do
-    if c.measure == '$' and c.outcome == EXHAUSTED then
-      local room = max(c.cap - c.current.spent, 0)
-      local tokens = affordable(a, max(room - c.current.held, 0))
-      if tokens and tokens >= a.floor then
-        granted = min(granted, tokens)
-        c.outcome = FITS        -- should another limit refuse, that one is the cause: this one affords a shorter answer
+local function shrink(n)
+  local per_token, wanted, floor = n[7], n[8], n[9]
+  local granted, below_floor = wanted, false
+  for j = 1, count do
+    local i = places_of[j]
+    if n[i + 5] == MONEY and outcomes[j] == EXHAUSTED then
+      local room, held = math.max(n[i + 7] - B[j], 0), C[j]
+      local tokens = affordable(n, math.max(room - held, 0))
+      if tokens and tokens >= floor then
+        granted = math.min(granted, tokens)
+        outcomes[j] = FITS      -- should another limit refuse, that one is the cause: this one affords a shorter answer
       else
         below_floor = true
         -- Without the requests in flight the floor would fit: their settlement may make room.
-        tokens = affordable(a, room)
-        if tokens and tokens >= a.floor then c.outcome = IN_FLIGHT end
+        tokens = affordable(n, room)
+        if tokens and tokens >= floor then outcomes[j] = IN_FLIGHT end
       end
     end
   end
-  if below_floor or granted == a.wanted then return -1 end
-  local amount = ceil((a.fixed + a.per_token * granted) / 1000)     -- at most 2^53 pico-dollars, as `wanted` costs
-  for _, c in ipairs(a.claims) do
-    if c.measure == '$' then
-      c.amount = amount
-      c.outcome = c.current.spent + c.current.held + amount <= c.cap and FITS or IN_FLIGHT
+  if below_floor or granted == wanted then return -1 end
+  local amount = math.ceil((n[6] + per_token * granted) / 1000)     -- at most 2^53 pico-dollars, as `wanted` costs
+  for j = 1, count do
+    local i = places_of[j]
+    if n[i + 5] == MONEY then
+      amounts[j] = amount
+      outcomes[j] = B[j] + C[j] + amount <= n[i + 7] and FITS or IN_FLIGHT
     end
   end
   return granted
 end
 
--- Decides all claims over these states; writes nothing.
-local function decide(a, states, now)
-  for _, c in ipairs(a.claims) do
-    open(c, states, now)
-    c.outcome, c.wait = c:fit(now, c.amount, c.max_wait)
+-- Decides all claims over the states as they are; changes none.
+local function decide(a, now)
+  local n, i, own_wait, exhausted = a.n, FIRST, a.n[5], false
+  count = n[10]
+  for j = 1, count do
+    local s, kind, amount, outcome, wait = stored[n[i]][n[i + 1]], n[i + 2], n[i + 3], FITS, 0
+    if kind == BUCKET then
+      local capacity, gain, unit = n[i + 7], n[i + 8], n[i + 9]
+      local level, at, held = open_bucket(s, capacity * unit, gain, unit, now)
+      local missing = amount * unit - level     -- the product is at most what a full bucket has, or it never fits
+      if amount > capacity then
+        outcome = NEVER
+      elseif missing > 0 then
+        if gain == 0 then
+          outcome = NEVER
+        else
+          -- It fills from the time of its level on, which a clock that lags has yet to reach.
+          wait = missing / gain
+          wait = wait + -wait % 1
+          if at > now then wait = wait + (at - now) end
+          outcome = STARTS
+        end
+      end
+      A[j], B[j], C[j], G[j], REPAIRED[j] = level, at, held, 0, false
+    elseif kind == BUDGET then
+      local start, spent, held, start_before, spent_before, held_before, generation, ends, repaired = open_budget(s, n, i, now)
+      -- Sums above 2^53 may be rounded, but not below 2^53, and no cap is larger.
+      local with, cap = spent + amount, n[i + 7]
+      if with > cap then
+        outcome, exhausted = EXHAUSTED, true
+      elseif with + held > cap then
+        outcome = IN_FLIGHT
+      end
+      if repaired then a.repaired = a.repaired + 1 end
+      A[j], B[j], C[j], D[j], E[j], F[j], G[j], ENDS[j], REPAIRED[j] =
+        start, spent, held, start_before, spent_before, held_before, generation, ends, repaired
+    else
+      local seconds, slots, at = open_window(s, now)
+      if amount > n[i + 7] then
+        outcome = NEVER
+      else
+        wait = math.max(first_fit(seconds, slots, n[i + 7], math.floor(now / 1000000), amount) * 1000000 - now, 0)
+        if wait > 0 then outcome = STARTS end
+      end
+      A[j], B[j], C[j], G[j], REPAIRED[j] = seconds, slots, at, 0, false
+    end
+    if outcome == STARTS then
+      local patience = n[i + 4]
+      if wait > patience then
+        outcome, wait = REFUSED, wait - patience
+      elseif wait > own_wait and n[i + 6] == 0 then
+        own_wait = wait
+      end
+    end
+    places_of[j], amounts[j], outcomes[j], waits[j] = i, amount, outcome, wait
+    i = i + LENGTH[kind]
   end
-  a.granted = a.per_token > 0 and shrink(a) or -1
+  a.granted = exhausted and n[7] > 0 and shrink(n) or -1
 
-  local own_wait = a.waits
-  for _, c in ipairs(a.claims) do
-    if not c.ceiling and c.outcome == STARTS then own_wait = max(own_wait, c.wait) end
-  end
-  a.admitted, a.start_in = a.mode ~= 'r', 0
-  for _, c in ipairs(a.claims) do
-    if c.ceiling and own_wait > DEFER_ABOVE then c.outcome, c.wait = DEFERRED, 0 end
-    if c.outcome == STARTS then
-      a.start_in = max(a.start_in, c.wait)
-    elseif c.outcome ~= FITS and c.outcome ~= DEFERRED then
-      a.admitted = false
+  local admitted, start_in = n[3] ~= 2, 0
+  for j = 1, count do
+    if own_wait > DEFER_ABOVE and n[places_of[j] + 6] == 1 then outcomes[j], waits[j] = DEFERRED, 0 end
+    local outcome = outcomes[j]
+    if outcome == STARTS then
+      if waits[j] > start_in then start_in = waits[j] end
+    elseif outcome ~= FITS and outcome ~= DEFERRED then
+      admitted = false
     end
   end
+  a.admitted, a.start_in = admitted, start_in
 end
 
 -- === write ===
 
--- Takes what was admitted, or of a refused request only the message it was. The claims that are to be written: those, and budgets that
--- were repaired.
+-- Takes what was admitted, or of a refused request only the message it was. Budgets that were repaired are kept so.
 local function take(a, now)
-  local taken = {}
-  a.held = {}
-  for _, c in ipairs(a.claims) do
-    local passes = c.outcome == FITS or c.outcome == STARTS
-    local wait = c.outcome == STARTS and c.wait or 0
-    if passes and (a.admitted or c.measure == 'm') then
-      c:take(c.amount, now + wait)
-      taken[#taken + 1] = c
-      if c.kind == 'm' then
-        a.held[#a.held + 1] = format('|%s %s %.0f %.0f', KEYS[c.key], c.limit, c.current.start, c.amount)
+  local n, admitted, held = a.n, a.admitted, {}
+  for j = 1, count do
+    local i, outcome, amount = places_of[j], outcomes[j], amounts[j]
+    local key, limit, kind = n[i], n[i + 1], n[i + 2]
+    local takes = (outcome == FITS or outcome == STARTS) and (admitted or n[i + 5] == MESSAGE)
+    if kind == BUDGET then
+      if takes then
+        local sum = C[j] + amount
+        C[j] = sum < EXACT and sum or EXACT
+        held[#held + 1] = format('|%s %s %d %d', KEYS[key], LIMITS[limit], A[j], amount)
       end
-    elseif c.repaired then
-      taken[#taken + 1] = c     -- as it was found, repaired
+      if takes or REPAIRED[j] then put_budget(key, limit, A[j], B[j], C[j], D[j], E[j], F[j], G[j], ENDS[j], now) end
+    elseif takes and kind == BUCKET then
+      local gain, unit = n[i + 8], n[i + 9]
+      local level = charged(A[j], amount, unit)
+      A[j] = level
+      if n[i + 10] == 1 then C[j] = math.min(C[j] + math.min(amount * unit, EXACT), EXACT) end
+      put_bucket(key, limit, level, B[j], C[j], n[i + 7] * unit, gain, unit)
+    elseif takes then
+      add_slot(A[j], B[j], math.floor((now + waits[j]) / 1000000), amount)
+      put_window(key, limit, A[j], B[j], C[j], now)
     end
   end
-  return taken
+  a.held = held
 end
 
 local function write_hold(a, now)
   if #a.held == 0 then return end
-  -- A reservation may claim more later: its record then grows.
-  local deadline, before = match(a.hold or '', '^(%d+)(.*)$')
-  deadline = max(tonumber(deadline or 0), now + a.lease)
-  if a.mode == 'p' then
+  local n, deadline, before = a.n, nil, nil
+  local lease = n[4]
+  if a.hold then
+    -- A reservation may claim more later: its record then grows.
+    deadline, before = match(a.hold, '^(%d+)(.*)$')
+  end
+  deadline = math.max(tonumber(deadline or 0), now + lease)
+  if n[3] == 1 then
     before = before or ' p'     -- a hold that is confirmed stays so
   elseif before then
     before = string.gsub(before, '^ p', '')
   end
-  replace_foreign(KEYS[1])
-  redis.call('HSET', KEYS[1], a.reservation, format('%.0f', deadline) .. (before or '') .. concat(a.held))
-  keep(KEYS[1], ceil(a.lease / 1000) + 2 * DAY_MS)
-  index_hold(a.leases, a.customer, a.indexed, deadline, now)
+  replace_foreign(a.holds)
+  redis.call('HSET', a.holds, a.reservation, format('%d', deadline) .. (before or '') .. concat(a.held))
+  local life = lease / 1000
+  keep(a.holds, life + -life % 1 + 2 * DAY_MS)
+  a.indexed = index_hold(a.leases, a.customer, a.indexed, deadline, now)
 end
 
 -- === reply ===
 
 local function decision(a, now)
-  local reply = { now, a.admitted and 1 or 0, a.admitted and a.start_in or 0, a.admitted and a.granted or -1 }
-  for _, c in ipairs(a.claims) do
-    local used, held, remaining, reset_in, booked = c:stands(now, c.outcome == STARTS and c.wait or 0)
-    local n = #reply
-    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = c.outcome, c.wait, used, held
-    reply[n + 5], reply[n + 6], reply[n + 7] = remaining, reset_in, booked
+  local n, admitted = a.n, a.admitted
+  local reply = { pack('<ddddd', now, admitted and 1 or 0, admitted and a.start_in or 0, admitted and a.granted or -1, a.repaired) }
+  for j = 1, count do
+    local i, kind, starts = places_of[j], nil, outcomes[j] == STARTS and waits[j] or 0
+    kind = n[i + 2]
+    local used, held, remaining, reset_in, booked = 0, 0, 0, 0, 0
+    if kind == BUCKET then
+      local level, at, unit = A[j], B[j], n[i + 9]
+      local full = n[i + 7] * unit
+      used, remaining, reset_in = (full - level) / unit, level / unit, full_in(level, full, n[i + 8])
+      used = used + -used % 1
+      remaining = remaining > 0 and remaining - remaining % 1 or 0
+      if reset_in > 0 and at > now then reset_in = reset_in + (at - now) end
+    elseif kind == BUDGET then
+      used, held, booked = B[j], C[j], A[j]
+      remaining, reset_in = n[i + 7] - (used + held), ENDS[j] * 1000000 - now
+      if remaining < 0 then remaining = 0 end
+      if reset_in < 0 then reset_in = 0 end
+    else
+      used, booked = sum_at(A[j], B[j], math.floor(now / 1000000)), math.floor((now + starts) / 1000000)
+      remaining, reset_in = math.max(n[i + 7] - used, 0), empty_in(A[j], now)
+    end
+    reply[j + 1] = pack('<dddddddd', outcomes[j], waits[j], used, held, remaining, reset_in, booked, G[j])
   end
-  reply[#reply + 1] = repaired
-  for _, c in ipairs(a.claims) do reply[#reply + 1] = c.generation or 0 end
-  return reply
+  return concat(reply)
 end
 

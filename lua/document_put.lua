@@ -35,23 +35,9 @@ if not value then
   return { 1, 0 }
 end
 
--- By the server's own time, so that a version is not given again after the document was removed, or everything was.
-local version = math.max(present(), stored and version_of(stored) + 1 or 0)
-local ends = 0
-if span ~= '-' then
-  ends = now + tonumber(span)
-  if ends >= 9007199254740992 then ends = 0 end
-end
-local record = format('%016.0f%016.0f', version, ends) .. rank .. value
-if listed then
-  redis.call('HSET', KEYS[1], id, record)
-  redis.call('ZADD', KEYS[2], 0, rank .. id)
-  if ends > 0 then redis.call('ZADD', KEYS[3], format('%.0f', ends), id) end
-elseif ends == 0 then
-  redis.call('SET', KEYS[1], record)
-elseif ends > now then
-  redis.call('SET', KEYS[1], record, 'PX', format('%.0f', math.ceil(tonumber(span) / 1000)))
-else
-  redis.call('DEL', KEYS[1])
-end
+if not listed then return { 1, write(KEYS[1], stored, now, present(), rank, span, value) } end
+local record, ends, version = record_of(stored, now, present(), rank, span, value)
+redis.call('HSET', KEYS[1], id, record)
+redis.call('ZADD', KEYS[2], 0, rank .. id)
+if ends > 0 then redis.call('ZADD', KEYS[3], format('%.0f', ends), id) end
 return { 1, version }

@@ -49,3 +49,28 @@ local function sweep(now)
     if record then remove(id, record) else redis.call('ZREM', KEYS[3], id) end
   end
 end
+
+-- The record of a value, and when it ends: microseconds, 0 for never. By the server's own time, so that a version is not given again after
+-- the document was removed, or everything was.
+local function record_of(stored, now, time, rank, span, value)
+  local version, ends = math.max(time, stored and version_of(stored) + 1 or 0), 0
+  if span ~= '-' then
+    ends = now + tonumber(span)
+    if ends >= 9007199254740992 then ends = 0 end
+  end
+  return format('%016.0f%016.0f', version, ends) .. rank .. value, ends, version
+end
+
+-- Writes a document that is not listed. Its version.
+local function write(key, stored, now, time, rank, span, value)
+  local record, ends, version = record_of(stored, now, time, rank, span, value)
+  if ends == 0 then
+    redis.call('SET', key, record)
+  elseif ends > now then
+    redis.call('SET', key, record, 'PX', format('%.0f', math.ceil(tonumber(span) / 1000)))
+  else
+    redis.call('DEL', key)
+  end
+  return version
+end
+

@@ -1,14 +1,16 @@
 -- What settle.lua and replace.lua share: the end of one reservation. What was claimed is replaced by what was used, exactly once. The
 -- twin of settle in limit/decide.rs.
 --
--- Arguments of an end, in this order:
---   reservation id, number of lines, then for each:
---     key index, limit, claimed, actual, booked (period start or slot in seconds), forgive ('1' or '0'),
---     'b' capacity gain unit mirrors ('1' or '0') | 'w' limit | 'm' cap and four period starts in seconds
--- Its keys are the first four of the script:
---   1     holds of the customer (hash: reservation -> hold record, see claims.lua)
---   2, 3  how reservations of the even and of the odd hours ended (hash: reservation -> end; field `hour`: which hour)
---   4     holds of the customer that a sweeper booked (hash: reservation -> tombstone, see sweep.lua)
+-- An end is three arguments: its numbers, the reservation id, and what its hold record has behind the deadline if everything is as the
+-- gateway knows it (so that in most cases nothing of it need be read). The numbers:
+--   places of four keys:
+--     holds of the customer (hash: reservation -> hold record, see claims.lua)
+--     how reservations of the even and of the odd hours ended (hashes: reservation -> end; field `hour`: which hour)
+--     holds of the customer that a sweeper booked (hash: reservation -> tombstone, see sweep.lua)
+--   1: rates were charged as far as is known, 0: they may not have been (a cluster: the other group of books has the budgets, and did
+--     not know the hold),
+--   number of lines, then the lines as limits.lua has them. What is at 3 to 6 of each:
+--     3 claimed, 4 actual, 5 booked (period start or slot in seconds), 6 forgive (1 or 0)
 --
 -- An end is remembered for one to two hours, longer than anything is replayed. Its letter says how it came: `s` settled, `u` settled
 -- without a hold that should have been known, so that rates were not refunded.
@@ -18,104 +20,151 @@ local HOUR = 3600000000
 -- === read ===
 
 local function read_end()
-  local e = { reservation = text(), lines = {} }
-  for i = 1, number() do
-    local c = {}
-    c.key, c.limit, c.claimed, c.actual, c.booked, c.forgive = number(), text(), number(), number(), number(), text() == '1'
-    rule(c)
-    e.lines[i] = c
-  end
-  return e
+  local n = numbers()
+  return {
+    n = n, lines = n[6], holds = KEYS[n[1]], even = KEYS[n[2]], odd = KEYS[n[3]], lost_in = KEYS[n[4]], charged = n[5] == 1,
+    reservation = text(), as_claimed = text(), repaired = 0, left = {},
+  }
 end
 
--- What is known of the reservation. What it holds (or a sweeper booked) and no line mentions becomes a line that has used nothing; one
--- that was settled before keeps only such lines, so that nothing of it is booked again. Before the states are read.
+-- Where the first line stands.
+local FIRST_LINE = 7
+
+-- Whether a line is one of a budget.
+local function has_budget(e)
+  local n, i = e.n, FIRST_LINE
+  for _ = 1, e.lines do
+    if n[i + 2] == BUDGET then return true end
+    i = i + LENGTH[n[i + 2]]
+  end
+  return false
+end
+
+-- The sums of a hold record or a tombstone: of what each part ('<key> <limit> <period start>') has.
+local function sums_of(record)
+  local sums = {}
+  for key, limit, start, amount in gmatch(record or '', PART) do
+    local part = concat({ key, limit, start }, ' ')
+    sums[part] = (sums[part] or 0) + tonumber(amount)
+    place_of(key)
+  end
+  return sums
+end
+
+-- What is known of the reservation. One that was settled before has no lines any more, so that nothing of it is booked twice; what it holds
+-- again is given back.
 local function read_known(e, now)
-  e.hour = floor(now / HOUR)
-  e.ends = KEYS[2 + e.hour % 2]
-  e.hold = read('HGET', KEYS[1], e.reservation)
-  e.lost = read('HGET', KEYS[4], e.reservation)
+  local hour = now / HOUR
+  e.hour = hour - hour % 1
+  local other
+  if e.hour % 2 == 0 then e.ends, other = e.even, e.odd else e.ends, other = e.odd, e.even end
+  e.hold = read('HGET', e.holds, e.reservation)
+  e.lost = read('HGET', e.lost_in, e.reservation)
   local ended = read('HMGET', e.ends, e.reservation, 'hour') or {}
-  local earlier = read('HGET', KEYS[3 - e.hour % 2], e.reservation)
+  local earlier = read('HGET', other, e.reservation)
   e.begun = tonumber(ended[2] or nil)
   e.again = ended[1] or earlier
   e.over = e.again and not e.hold and not e.lost
 
   -- Rates that may never have been charged are not refunded: what claims budgets has a hold, or had one.
-  e.charged = true
-  for _, c in ipairs(e.lines) do
-    if c.kind == 'm' and not e.hold and not e.lost then e.charged = false end
-  end
-  if e.again then e.lines = {} end
+  if not e.hold and not e.lost and has_budget(e) then e.charged = false end
+  if e.again then e.lines = 0 end
 
-  e.held, e.swept = {}, {}
-  local index, mentioned = {}, {}
-  for i, key in ipairs(KEYS) do index[key] = i end
-  for _, c in ipairs(e.lines) do
-    if c.kind == 'm' then mentioned[format('%s %s %.0f', KEYS[c.key], c.limit, c.booked)] = true end
-  end
-  for _, known in ipairs({ { e.hold or '', e.held }, { e.lost or '', e.swept } }) do
-    local record, sums = known[1], known[2]
-    for key, limit, start, amount in gmatch(record, PART) do
-      local part = concat({ key, limit, start }, ' ')
-      sums[part] = (sums[part] or 0) + tonumber(amount)
-      if not mentioned[part] then
-        mentioned[part] = true
-        if not index[key] then
-          KEYS[#KEYS + 1] = key
-          index[key] = #KEYS
-        end
-        e.lines[#e.lines + 1] = { key = index[key], limit = limit, kind = 'm', actual = 0, booked = tonumber(start) }
+  -- What it holds, and what a sweeper booked of it, where that is not just what the lines say.
+  local parts = e.hold and not e.lost and not e.again and find(e.hold, '|', 1, true)
+  if not parts or sub(e.hold, parts) ~= e.as_claimed then e.held, e.swept = sums_of(e.hold), sums_of(e.lost) end
+end
+
+-- === check ===
+
+-- All that is held of a part, and all that a sweeper booked of it; from then on nothing is.
+local function taken_of(e, part)
+  local held, swept = e.held[part] or 0, e.swept[part] or 0
+  e.held[part], e.swept[part] = nil, nil
+  return held, swept
+end
+
+-- Gives back what is held beyond what the lines mention, and takes back what a sweeper booked of it.
+local function give_back(e)
+  for _, sums in ipairs({ e.held, e.swept }) do
+    for part in pairs(sums) do
+      local key, name, start = match(part, '^(%S+) (%S+) (%d+)$')
+      local place, limit = place_of(key), limit_named(name)
+      local s = limit and stored[place][limit]
+      local held, swept = taken_of(e, part)
+      if s and s[2] == BUDGET then
+        settle_budget(s, tonumber(start), held, 0, swept)
+        put(place, s, 0)        -- its key knows how long it lives
       end
     end
   end
 end
 
--- === check ===
-
--- Books what was used into `states`, so that whoever decides next decides as if it had happened. The lines that are to be written.
-local function settle(e, states, now)
-  -- A state that a rule of another kind keeps (the plan changed) stays: what there was to correct is gone. So it is where there is none
-  -- of what is only given back.
-  local kept = {}
-  for _, c in ipairs(e.lines) do
-    local kind = kind_of(states[c.key][c.limit])
-    if kind == c.kind or (not kind and (c.kind ~= 'm' or c.bounds)) then kept[#kept + 1] = c end
-  end
-
-  for _, c in ipairs(kept) do
-    local used = c.actual
-    if c.kind ~= 'm' and not e.charged then used = max(used, c.claimed) end
-    if c.kind == 'b' then
-      open(c, states, now)
-      if c.mirrors then c:settle(e.charged and c.claimed or 0, c.actual) else c:correct(c.claimed, used, c.forgive) end
-    elseif c.kind == 'w' then
-      open(c, states, now)
-      c:correct(c.claimed, used, now, c.booked)
-    else
-      if c.bounds then open(c, states, now) else recall(c, states) end
-      -- The first line of each gives back what is held, or takes back what a sweeper booked: that, whatever is claimed.
-      local part = format('%s %s %.0f', KEYS[c.key], c.limit, c.booked)
-      local _, spent = c:settle(c.booked, e.held[part] or 0, c.actual, e.swept[part] or 0)
-      c.spent = spent
-      e.held[part], e.swept[part] = nil, nil
+-- Books what was used, so that whoever decides next decides as if it had happened.
+local function settle(e, now)
+  local n, i, charges = e.n, FIRST_LINE, e.charged
+  for _ = 1, e.lines do
+    local key, limit, kind, claimed, actual, booked = n[i], n[i + 1], n[i + 2], n[i + 3], n[i + 4], n[i + 5]
+    local s = stored[key][limit]
+    -- A state that a rule of another kind keeps (the plan changed) stays: what there was to correct is gone.
+    local goes = not s or s[2] == kind
+    if kind == BUDGET then
+      local spent
+      if goes then
+        local start, spent_now, held_now, start_before, spent_before, held_before, generation, ends, repaired = open_budget(s, n, i, now)
+        if repaired then e.repaired = e.repaired + 1 end
+        s = put_budget(key, limit, start, spent_now, held_now, start_before, spent_before, held_before, generation, ends, now)
+        local held, swept = claimed, 0
+        -- The first line of each gives back what is held, or takes back what a sweeper booked: that, whatever is claimed.
+        if e.held then held, swept = taken_of(e, format('%s %s %d', KEYS[key], LIMITS[limit], booked)) end
+        spent = settle_budget(s, booked, held, actual, swept)
+      end
+      e.left[#e.left + 1] = spent and { spent, s[9] } or { 0, 0 }
+    elseif goes then
+      local used = actual
+      if not charges and used < claimed then used = claimed end
+      if kind == BUCKET then
+        local gain, unit = n[i + 8], n[i + 9]
+        local full = n[i + 7] * unit
+        local level, at, held = open_bucket(s, full, gain, unit, now)
+        if n[i + 10] == 1 then
+          level, held = settled_mirror(level, held, full, unit, charges and claimed or 0, actual)
+        else
+          level = corrected(level, full, unit, claimed, used, n[i + 6] == 1)
+        end
+        put_bucket(key, limit, level, at, held, full, gain, unit)
+      else
+        local seconds, amounts, at = open_window(s, now)
+        correct_slots(seconds, amounts, claimed, used, now, booked)
+        put_window(key, limit, seconds, amounts, at, now)
+      end
     end
-    states[c.key][c.limit] = c:pack()     -- a second line of the same limit goes on from here
+    i = i + LENGTH[kind]
   end
-  return kept
+  if e.held then give_back(e) end
 end
 
 -- === write ===
 
+-- Ends' hashes that this call began anew.
+local begun = {}
+
 -- Remembers that it ended.
 local function write_end(e)
-  if e.hold then redis.call('HDEL', KEYS[1], e.reservation) end
-  if e.lost then redis.call('HDEL', KEYS[4], e.reservation) end
+  if e.hold then redis.call('HDEL', e.holds, e.reservation) end
+  if e.lost then redis.call('HDEL', e.lost_in, e.reservation) end
   replace_foreign(e.ends)
+  local since = begun[e.ends] or e.begun
   -- Two hours ago this hash began; what it remembers is past any replay. (An hour ahead of ours is a clock that was set back.)
-  if e.begun and e.begun < e.hour then redis.call('DEL', e.ends) end
-  local hour = max(e.begun or 0, e.hour)
-  redis.call('HSET', e.ends, e.reservation, e.again or (e.charged and 's' or 'u'), 'hour', format('%.0f', hour))
+  if since and since < e.hour then redis.call('DEL', e.ends) end
+  local letter = e.again or (e.charged and 's' or 'u')
+  if since == e.hour then
+    redis.call('HSET', e.ends, e.reservation, letter)
+  else
+    since = math.max(since or 0, e.hour)
+    redis.call('HSET', e.ends, e.reservation, letter, 'hour', format('%d', since))
+  end
+  begun[e.ends] = since
   keep(e.ends, 2 * HOUR_MS)
 end
 

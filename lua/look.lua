@@ -1,12 +1,12 @@
--- How limits of a customer and of its users stand, what each would answer, and what the customer's reservations hold. Reads only.
+-- How limits stand, what each would answer, and what the customer's reservations hold. Reads only.
 --
--- KEYS   1     holds of the customer (hash: reservation -> hold record, see claims.lua)
---        2     customers with holds (not looked at; admit.lua has it here)
---        3..   the hashes the claims live in
--- ARGV   now in microseconds (0: this server's time), then an admission as claims.lua reads it, mode 'r'
--- Reply  a decision as claims.lua gives it; then reservation and hold record, again and again
+-- KEYS   1..l     what the claims live in (strings); behind them the keys that the admission names by their place
+-- ARGV   packed: now in microseconds (0: this server's time), l; then an admission as claims.lua reads it, mode 2
+-- Reply  a decision as claims.lua packs it; then reservation and hold record, again and again
 
-local now = clock(number())
+local head = numbers()
+local now = clock(head[1])
+load(head[2], head[2])
 local asked = read_admission()
-decide(asked, read_states(asked.claims), now)
-return { decision(asked, now), read('HGETALL', KEYS[1]) or {} }
+decide(asked, now)
+return { decision(asked, now), read('HGETALL', asked.holds) or {} }

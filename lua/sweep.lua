@@ -3,11 +3,11 @@
 -- KEYS   1     holds of the customer (hash: reservation -> hold record, see claims.lua)
 --        2     customers with holds (sorted set: customer -> earliest deadline of a hold, or before it)
 --        3     holds of the customer that a sweeper booked (hash: reservation -> tombstone)
---        4..   hashes that the records name. Who calls does not know them before; on one server they need not be declared
--- ARGV   now in microseconds (0: this server's time), customer, '1': charge or '0': release, most holds to book,
---        '1': leave holds alone whose hashes are not declared (a cluster), or '0'
--- Reply  integers: now, and how many were booked; whether more are due shows in the index
---        then the names of hashes that were not declared, some of them: to be declared in the next call
+--        4..   budgets that the records name. Who calls does not know them before; on one server they need not be declared
+-- ARGV   packed: now in microseconds (0: this server's time), 1: charge or 0: release, most holds to book,
+--        1: leave holds alone whose budgets are not declared (a cluster), or 0; then the customer
+-- Reply  how many were booked; whether more are due shows in the index
+--        then the names of keys that were not declared, some of them: to be declared in the next call
 --
 -- A provisional hold is given back whatever is charged: nothing was sent before it was confirmed.
 -- Charged is the whole hold; of a request whose metered dollars are known, twice those where that is less. What was metered is at most
@@ -21,8 +21,8 @@ local WEEK_MS = 7 * DAY_MS
 
 -- read all
 
-local now = clock(number())
-local customer, charges, most, strict = text(), text() == '1', number(), text() == '1'
+local head = numbers()
+local now, charges, most, strict, customer = clock(head[1]), head[2] == 1, head[3], head[4] == 1, text()
 
 local declared, missing = {}, {}
 for i = 4, #KEYS do declared[KEYS[i]] = true end
@@ -46,7 +46,7 @@ for i = 1, #records, 2 do
   if deadline and deadline <= now and (not strict or is_declared(parts)) then
     due[#due + 1] = { reservation = records[i], deadline = deadline, metered = tonumber(mark), parts = parts, sent = mark ~= 'p' }
   elseif deadline then
-    earliest = min(earliest or deadline, deadline)
+    earliest = math.min(earliest or deadline, deadline)
   end
 end
 table.sort(due, function(a, b)
@@ -58,19 +58,14 @@ for i = #due, most + 1, -1 do
   due[i] = nil
 end
 
-local states = {}
-local function state_of(key, limit)
-  local name = key .. ' ' .. limit
-  if not states[name] then
-    local raw = read('HGET', key, limit)
-    local budget = setmetatable({ key = key, limit = limit, known = raw and true }, KINDS.m)
-    budget:recall(raw)
-    states[name] = budget
-  end
-  return states[name]
+-- The state of a budget in a record, and the place of its key; false where there is none.
+local function budget_of(key, name)
+  local place, limit = place_of(key), limit_named(name)
+  local s = limit and stored[place][limit]
+  return s and s[2] == BUDGET and s, place
 end
 for _, hold in ipairs(due) do
-  for key, limit in gmatch(hold.parts, PART) do state_of(key, limit) end
+  for key, limit in gmatch(hold.parts, PART) do budget_of(key, limit) end
 end
 read('HEXISTS', KEYS[3], '')
 read('ZSCORE', KEYS[2], customer)
@@ -83,10 +78,15 @@ for _, hold in ipairs(due) do
   for key, limit, start, amount in gmatch(hold.parts, PART) do
     amount = tonumber(amount)
     local booked = charges and hold.sent and amount or 0
-    if charges and hold.metered and match(limit, '^spend_') then booked = min(2 * hold.metered, amount) end
+    if charges and hold.metered and match(limit, '^spend_') then booked = math.min(2 * hold.metered, amount) end
     -- A period that is no longer known takes nothing, neither now nor from a late settlement.
-    if not state_of(key, limit):settle(tonumber(start), amount, booked, 0) then booked = 0 end
-    tombstone[#tombstone + 1] = format('|%s %s %s %.0f', key, limit, start, booked)
+    local s, place = budget_of(key, limit)
+    if s and settle_budget(s, tonumber(start), amount, booked, 0) then
+      put(place, s, 0)          -- known, so its key is there and keeps its time to live
+    else
+      booked = 0
+    end
+    tombstone[#tombstone + 1] = format('|%s %s %s %d', key, limit, start, booked)
   end
   ended[#ended + 1] = hold.reservation
   tombstones[#tombstones + 1] = hold.reservation
@@ -95,10 +95,7 @@ end
 
 -- write all
 
-for _, budget in pairs(states) do
-  -- Known, so its key is there and keeps its time to live.
-  if budget.known then redis.call('HSET', budget.key, budget.limit, budget:pack()) end
-end
+write_states(now)
 if #ended > 0 then
   redis.call('HDEL', KEYS[1], unpack(ended))
   replace_foreign(KEYS[3])
@@ -107,10 +104,10 @@ if #ended > 0 then
 end
 replace_foreign(KEYS[2])
 if earliest then
-  redis.call('ZADD', KEYS[2], format('%.0f', earliest), customer)
-  keep(KEYS[2], max(ceil((earliest - now) / 1000), 0) + 2 * DAY_MS)
+  redis.call('ZADD', KEYS[2], format('%d', earliest), customer)
+  keep(KEYS[2], math.max(math.ceil((earliest - now) / 1000), 0) + 2 * DAY_MS)
 else
   redis.call('ZREM', KEYS[2], customer)
 end
 
-return { now, #ended, unpack(missing) }
+return { #ended, unpack(missing) }

@@ -48,6 +48,14 @@ fn unreadable(key: &str, field: &str) -> Difference {
     Difference::Unreadable { key: key.into(), field: field.into() }
 }
 
+/// What is stored of a customer whose only budget is one of dollars a day: start, spent and held of its two periods, and the generation.
+fn stored_day(numbers: [i64; 7]) -> Vec<u8> {
+    const SPEND_DAY: u8 = 8;
+    let mut stored = vec![1, 0, 0, 0, 0, 0, 0, 0, 0, SPEND_DAY, b'm'];
+    stored.extend(numbers.iter().flat_map(|number| (*number as f64).to_le_bytes()));
+    stored
+}
+
 const MINE: &str = "tg1:{c:c}:budgets";
 const USER: &str = "tg1:{c:c}:user:u:budgets";
 const SHOP: &str = "tg1:{shared}:app:shop:budgets";
@@ -60,24 +68,28 @@ async fn every_difference_that_is_planted_is_named() {
     let unindexed = |looks| Difference::Unindexed { key: HOLDS.into(), due: DUE, looks };
     let unswept = |customer: &str, due| Difference::Unswept { key: LEASES.into(), customer: customer.into(), due };
     let long_ago = NOON.0 - UNSWEPT_AFTER.as_micros() as u64;
-    let state = |held: i64| format!("{MIDNIGHT} 0 {held} 0 0 0 0");
+    let state = |key: &str, held: i64| {
+        let day = i64::try_from(MIDNIGHT).expect("fits");
+        vec![b"SET".to_vec(), key.into(), stored_day([day, 0, held, 0, 0, 0, 0])]
+    };
+    let words = |text: &str| text.split('!').map(Into::into).collect::<Vec<Vec<u8>>>();
     let record = |amount: i64| format!("{DUE}|{MINE} spend_day {MIDNIGHT} {amount}");
-    let cases: Vec<(Vec<String>, Vec<Difference>)> = vec![
+    let cases: Vec<(Vec<Vec<Vec<u8>>>, Vec<Difference>)> = vec![
         (vec![], vec![]),
-        (vec![format!("HSET|{MINE}|spend_day|{}", state(351))], vec![held(MINE, Some(351), 350)]),
-        (vec![format!("HSET|{USER}|spend_day|{}", state(0))], vec![held(USER, Some(0), 350)]),
-        (vec![format!("HSET|{SHOP}|spend_day|{}", state(358))], vec![held(SHOP, Some(358), 357)]),
-        (vec![format!("HDEL|{SHOP}|spend_day")], vec![held(SHOP, None, 357)]),
-        (vec![format!("HSET|{MINE}|spend_day|{}", state(-350))], vec![held(MINE, None, 350), unreadable(MINE, "spend_day")]),
-        (vec![format!("HSET|{MINE}|mine|1")], vec![unreadable(MINE, "mine")]),
-        (vec![format!("HSET!{HOLDS}!extra!{}", record(5))], vec![held(MINE, Some(350), 355)]),
-        (vec![format!("HSET!{HOLDS}!extra!{}", record(-5))], vec![unreadable(HOLDS, "extra")]),
-        (vec![format!("DEL|{HOLDS}")], vec![held(MINE, Some(350), 0), held(USER, Some(350), 0), held(SHOP, Some(357), 7)]),
-        (vec![format!("ZREM|{LEASES}|c")], vec![unindexed(None)]),
-        (vec![format!("ZADD|{LEASES}|{}|c", DUE + 1)], vec![unindexed(Some(DUE + 1))]),
-        (vec![format!("ZADD|{LEASES}|{}|c", DUE - 1)], vec![]),
-        (vec![format!("ZADD|{LEASES}|{long_ago}|e"), format!("ZADD|{LEASES}|{}|x", long_ago + 1)], vec![unswept("e", long_ago)]),
-        (vec![format!("ZADD|{LEASES}|{long_ago}|nobody")], vec![unswept("nobody", long_ago)]),
+        (vec![state(MINE, 351)], vec![held(MINE, Some(351), 350)]),
+        (vec![state(USER, 0)], vec![held(USER, Some(0), 350)]),
+        (vec![state(SHOP, 358)], vec![held(SHOP, Some(358), 357)]),
+        (vec![words(&format!("DEL!{SHOP}"))], vec![held(SHOP, None, 357)]),
+        (vec![state(MINE, -350)], vec![held(MINE, None, 350), unreadable(MINE, "spend_day")]),
+        (vec![words(&format!("SET!{MINE}!mine"))], vec![held(MINE, None, 350), unreadable(MINE, "all of it")]),
+        (vec![words(&format!("HSET!{HOLDS}!extra!{}", record(5)))], vec![held(MINE, Some(350), 355)]),
+        (vec![words(&format!("HSET!{HOLDS}!extra!{}", record(-5)))], vec![unreadable(HOLDS, "extra")]),
+        (vec![words(&format!("DEL!{HOLDS}"))], vec![held(MINE, Some(350), 0), held(USER, Some(350), 0), held(SHOP, Some(357), 7)]),
+        (vec![words(&format!("ZREM!{LEASES}!c"))], vec![unindexed(None)]),
+        (vec![words(&format!("ZADD!{LEASES}!{}!c", DUE + 1))], vec![unindexed(Some(DUE + 1))]),
+        (vec![words(&format!("ZADD!{LEASES}!{}!c", DUE - 1))], vec![]),
+        (vec![words(&format!("ZADD!{LEASES}!{long_ago}!e")), words(&format!("ZADD!{LEASES}!{}!x", long_ago + 1))], vec![unswept("e", long_ago)]),
+        (vec![words(&format!("ZADD!{LEASES}!{long_ago}!nobody"))], vec![unswept("nobody", long_ago)]),
     ];
     for (planted, right) in cases {
         let mut connection = server.connection();
@@ -85,13 +97,9 @@ async fn every_difference_that_is_planted_is_named() {
         let ledger = RedisLedger::connect(&[&server.url()], DEADLINE).expect("an address");
         some_books(&Fixture::over(Arc::new(ledger.clone()))).await;
         for command in &planted {
-            let apart = if command.contains('!') { '!' } else { '|' };
-            let mut words = command.split(apart);
-            let mut command = redis::cmd(words.next().expect("a command"));
-            words.for_each(|word| {
-                command.arg(word);
-            });
-            let _: redis::Value = command.query(&mut connection).expect("it is planted");
+            let (name, arguments) = command.split_first().expect("a command");
+            let mut command = redis::cmd(std::str::from_utf8(name).expect("a word"));
+            let _: redis::Value = command.arg(arguments).query(&mut connection).expect("it is planted");
         }
         let found = ledger.audit(Some(NOON)).await.expect("the store answers");
         let mut told = found.differences.clone();
@@ -122,12 +130,9 @@ async fn a_hold_in_a_period_that_is_over_is_no_difference_until_it_is_lost() {
     assert!(store.ask(0, vec![dollars(DOLLAR, 300)]).await.decision.admitted);
     assert!(store.ask(24 * HOUR, vec![day(20)]).await.decision.admitted);
     assert_eq!(ledger.audit(Some(NOON)).await.expect("the store answers").differences, []);
-    let _: () = redis::cmd("HSET")
-        .arg(MINE)
-        .arg("spend_day")
-        .arg(format!("{} 0 20 {MIDNIGHT} 0 299 0", MIDNIGHT + 86_400))
-        .query(&mut server.connection())
-        .expect("HSET");
+    let day = i64::try_from(MIDNIGHT).expect("fits");
+    let state = stored_day([day + 86_400, 0, 20, day, 0, 299, 0]);
+    let _: () = redis::cmd("SET").arg(MINE).arg(state).query(&mut server.connection()).expect("SET");
     assert_eq!(ledger.audit(Some(NOON)).await.expect("the store answers").differences, [held(MINE, Some(299), 300)]);
 }
 
@@ -190,12 +195,8 @@ async fn all_masters_of_a_cluster_are_looked_at() {
     for node in 0..3 {
         let owner = (0..30).map(|n| format!("cust_{n}")).find(|owner| at(&key_of(&cluster, owner, "holds")) == node);
         let key = key_of(&cluster, &owner.expect("30 customers at 3 masters"), "budgets");
-        let _: () = redis::cmd("HSET")
-            .arg(&key)
-            .arg("spend_day")
-            .arg(format!("{MIDNIGHT} 0 11 0 0 0 0"))
-            .query(&mut cluster.connection(node))
-            .expect("HSET");
+        let state = stored_day([i64::try_from(MIDNIGHT).expect("fits"), 0, 11, 0, 0, 0, 0]);
+        let _: () = redis::cmd("SET").arg(&key).arg(state).query(&mut cluster.connection(node)).expect("SET");
         right.push(held(&key, Some(11), 10));
     }
     let shared = "tg1:{shared}:c:cust_4:holds";

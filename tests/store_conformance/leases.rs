@@ -1,6 +1,7 @@
 //! Holds whose gateway has died: booked once, after their lease, by anybody; and corrected should the settlement come after all.
 
 use crate::fixture::*;
+use crate::redis_only::stored;
 use crate::redis_server::RedisServer;
 use redis::Commands;
 use std::sync::Arc;
@@ -177,11 +178,11 @@ async fn a_lost_hold_of_a_period_that_is_over_is_booked_there() {
     let next = store.ask(24 * HOUR, vec![cents(20)]).await;
     let tomorrow = next.decision.verdicts[0].booked;
     renew(&store, 24 * HOUR, &[&next], 0).await;
-    let stored = || server.connection().hget::<_, _, String>("tg1:{c:c}:budgets", "spend_day").expect("a budget");
+    let stored = || stored(&mut server.connection(), "budgets").2;
     assert_eq!(sweep(&store, 24 * HOUR).await, 1);
-    assert_eq!(stored(), format!("{tomorrow} 0 20 {today} 500 0 0"));
+    assert_eq!(stored(), [tomorrow, 0, 20, today, 500, 0, 0]);
     store.settle(25 * HOUR, &lost, &[300]).await;
-    assert_eq!(stored(), format!("{tomorrow} 0 20 {today} 300 0 1"));
+    assert_eq!(stored(), [tomorrow, 0, 20, today, 300, 0, 1]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -126,8 +126,21 @@ async fn everything_expires_and_is_tagged() {
     }
 }
 
+/// The only state under a key of the customer `c`: number of its limit, kind, numbers. See `lua/limits.lua`.
+pub fn stored(connection: &mut redis::Connection, shelf: &str) -> (u8, u8, Vec<u64>) {
+    let stored: Vec<u8> = connection.get(format!("tg1:{{c:c}}:{shelf}")).expect("a string");
+    let (numbers, rest) = stored[11..].as_chunks::<8>();
+    assert!(stored[0] == 1 && rest.is_empty(), "{stored:?}");
+    let numbers = numbers.iter().map(|number| {
+        let number = f64::from_le_bytes(*number);
+        assert_eq!(number.fract(), 0.0, "{stored:?}");
+        number as u64
+    });
+    (stored[9], stored[10], numbers.collect())
+}
+
 #[tokio::test]
-async fn stored_numbers_are_plain_integers() {
+async fn stored_numbers_are_exact() {
     let server = RedisServer::start();
     let store = on(&server).await;
     let cap = 9_000_000 * DOLLAR;
@@ -135,11 +148,10 @@ async fn stored_numbers_are_plain_integers() {
         store.ask(i * 317, vec![rpm(1), dollars(cap, cap / 11)]).await;
     }
     let mut connection = server.connection();
-    let bucket: String = connection.hget("tg1:{c:c}:rates", "rpm").expect("a bucket");
-    assert_eq!(bucket, format!("b{} {} 1000000", 50 * 1_000_000 + 9 * 317, NOON.0 + 9 * 317));
-    let budget: String = connection.hget("tg1:{c:c}:budgets", "spend_day").expect("a budget");
+    let bucket = stored(&mut connection, "rates");
+    assert_eq!(bucket, (2, b'b', vec![50 * 1_000_000 + 9 * 317, NOON.0 + 9 * 317, 1_000_000, 0]));
     let today = NOON.secs() - 43_200;
-    assert_eq!(budget, format!("{today} 0 {} 0 0 0 0", cap / 11 * 10));
+    assert_eq!(stored(&mut connection, "budgets"), (8, b'm', vec![today, 0, cap / 11 * 10, 0, 0, 0, 0]));
     let holds: Vec<String> = connection.hvals("tg1:{c:c}:holds").expect("holds");
     let deadline = NOON.0 + 10 * MINUTE;
     assert!(holds.contains(&format!("{deadline}|tg1:{{c:c}}:budgets spend_day {today} {}", cap / 11)), "{holds:?}");
@@ -150,36 +162,39 @@ async fn foreign_and_broken_states_count_as_never_seen() {
     let server = RedisServer::start();
     let store = on(&server).await;
     let mut connection = server.connection();
-    let garbage = [
-        "",
-        "abc",
-        "-1",
-        "b",
-        "b1 2",
-        "b1 2 0",
-        "b1 2 3 4",
-        "b1e3 2 3",
-        "bnan 1 1",
-        "b99999999999999999999 1 1",
-        "w1:2 x",
-        "w5:1 4:1",
-        "w9 5:1 4:1",
-        "w99999999999999999999 5:1",
-        "w",
-        "1 2 3",
-        "1 2 3 4 5 x",
-        "1 2 3 4 5 6",
-        "1 2 3 4 5 6 x",
-        "99999999999999999999 1 1 1 1 1",
-        "\0\r\n",
+    let state = |limit: u8, kind: u8, numbers: &[f64]| {
+        let head = [&[1][..], &f64::MAX.to_le_bytes(), &[limit, kind]].concat();
+        [head, numbers.iter().flat_map(|number| number.to_le_bytes()).collect()].concat()
+    };
+    let (nan, much) = (f64::NAN, 1e300);
+    let garbage: [Vec<u8>; 20] = [
+        b"".to_vec(),
+        b"x".to_vec(),
+        b"\x01".to_vec(),
+        b"a text that somebody else wrote".to_vec(),
+        b"\x01 a text that begins as ours do".to_vec(),
+        b"\0\r\n".to_vec(),
+        state(2, b'b', &[1.0, 2.0, 3.0]),
+        state(2, b'b', &[1.0, 2.0, 0.0, 0.0]),
+        state(2, b'b', &[nan, 2.0, 3.0, 0.0]),
+        state(2, b'b', &[-much, 2.0, 3.0, 0.0]),
+        state(2, b'b', &[1.0, 2.0, 3.0, -1.0]),
+        state(2, b'x', &[1.0, 2.0, 3.0, 0.0]),
+        state(3, b'w', &[much, 5.0, 4.0, 1.0]),
+        state(3, b'w', &[2.0, 5.0, 5.0, 1.0, 4.0, 1.0]),
+        state(3, b'w', &[1.0, nan, 4.0, 1.0]),
+        state(3, b'w', &[1.0, 5.0, 4.0, -1.0]),
+        state(8, b'm', &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
+        state(8, b'm', &[1.0, -2.0, 3.0, 4.0, 5.0, 6.0, 7.0]),
+        state(8, b'm', &[much; 7]),
+        state(0, b'm', &[1.0; 7]),
     ];
     for (i, text) in garbage.into_iter().enumerate() {
         let owner = format!("g{i}");
         let customers = |claim| of(Scope::Customer, &owner, claim);
-        for field in ["rpm", "tpm"] {
-            let _: () = connection.hset(format!("tg1:{{c:{owner}}}:rates"), field, text).expect("HSET");
+        for shelf in ["rates", "budgets"] {
+            let _: () = connection.set(format!("tg1:{{c:{owner}}}:{shelf}"), &text).expect("SET");
         }
-        let _: () = connection.hset(format!("tg1:{{c:{owner}}}:budgets"), "spend_day", text).expect("HSET");
         let window = Claim { rule: Rule::Window { limit: 9, max_wait: 0 }, limit: LimitName::Tpm, ..rpm(1) };
         let claims: Vec<_> = [rpm(1), window, dollars(DOLLAR, 5)].map(customers).to_vec();
         store.ledger.read(&key(Scope::Customer, &owner)).await.expect("no failure");
@@ -197,7 +212,10 @@ async fn keys_of_another_type_hurt_one_customer_once() {
     let server = RedisServer::start();
     let store = on(&server).await;
     let mut connection = server.connection();
-    for shelf in ["rates", "budgets", "holds", "lost", "ends0", "ends1"] {
+    for shelf in ["rates", "budgets"] {
+        let _: () = connection.hset(format!("tg1:{{c:c}}:{shelf}"), "rpm", "x").expect("HSET");
+    }
+    for shelf in ["holds", "lost", "ends0", "ends1"] {
         let _: () = connection.set(format!("tg1:{{c:c}}:{shelf}"), "x").expect("SET");
     }
     let refused = store.ask(0, vec![rpm(61)]).await;
@@ -257,9 +275,8 @@ async fn a_late_settlement_is_kept_with_the_period_before() {
     let late = store.ask(0, vec![dollars(DOLLAR, 500)]).await;
     let next = store.ask(24 * HOUR, vec![dollars(DOLLAR, 20)]).await;
     store.settle(24 * HOUR, &late, &[300]).await;
-    let budget: String = server.connection().hget("tg1:{c:c}:budgets", "spend_day").expect("a budget");
     let (today, tomorrow) = (late.decision.verdicts[0].booked, next.decision.verdicts[0].booked);
-    assert_eq!(budget, format!("{tomorrow} 0 20 {today} 300 0 0"));
+    assert_eq!(stored(&mut server.connection(), "budgets").2, [tomorrow, 0, 20, today, 300, 0, 0]);
 }
 
 #[tokio::test]

@@ -12,11 +12,12 @@
 mod read;
 
 pub(super) use self::read::HoldRecord;
-use self::read::{Held, Names};
+use self::read::{BUDGETS, HOLDS, Held, Names};
 use super::RedisLedger;
-use super::keys::{Index, budget_named};
+use super::keys::Index;
 use super::servers::Servers;
 use super::slots;
+use super::stored::{self, StoredBudget};
 use crate::domain::Timestamp;
 use crate::limit::LimitName;
 use crate::store::StoreError;
@@ -61,7 +62,7 @@ pub struct Audit {
 pub enum Difference {
     /// What is held of a budget is not the sum of its holds.
     Held {
-        /// The hash the budget is kept in.
+        /// The key the budget is kept in.
         key: String,
         /// Its limit.
         limit: LimitName,
@@ -74,7 +75,7 @@ pub enum Difference {
     },
     /// A balance or a hold is not as a gateway writes it (a negative number, say): it counts as never seen.
     Unreadable {
-        /// The hash it is kept in.
+        /// The key it is kept in.
         key: String,
         /// Its limit or reservation.
         field: String,
@@ -143,26 +144,30 @@ impl RedisLedger {
         }
     }
 
+    /// Hashes of holds, then strings of budgets; keys of other types are none of ours, whatever their names.
     async fn walk(&self, slot: u16, walk: &mut Walk) -> Result<(), StoreError> {
-        let mut cursor = Vec::from(*b"0");
-        loop {
-            let mut scan = redis::cmd("SCAN");
-            scan.arg(&cursor).arg("MATCH").arg("tg1:*").arg("COUNT").arg(STEP).arg("TYPE").arg("hash");
-            let (next, mut keys) = read::scanned(&self.servers.one(slot, scan).await?)?;
-            keys.retain(|key| {
-                let ours = key.ends_with(":budgets") || Names::of(key, self.clustered()).is_some();
-                ours && walk.read.insert(walk.hasher.hash_one(key))
-            });
-            let hashes = keys.iter().map(|key| (key.as_str(), redis::cmd("HGETALL").arg(key).take()));
-            for (key, reply) in self.answers(hashes).await? {
-                walk.takes_in(&key, &reply, self.clustered());
+        for (kind, read, suffix) in [("hash", "HGETALL", HOLDS), ("string", "GET", BUDGETS)] {
+            let mut cursor = Vec::from(*b"0");
+            loop {
+                let mut scan = redis::cmd("SCAN");
+                scan.arg(&cursor).arg("MATCH").arg("tg1:*").arg("COUNT").arg(STEP).arg("TYPE").arg(kind);
+                let (next, mut keys) = read::scanned(&self.servers.one(slot, scan).await?)?;
+                keys.retain(|key| {
+                    let ours = key.ends_with(suffix) && (suffix == BUDGETS || Names::of(key, self.clustered()).is_some());
+                    ours && walk.read.insert(walk.hasher.hash_one(key))
+                });
+                let values = keys.iter().map(|key| (key.as_str(), redis::cmd(read).arg(key).take()));
+                for (key, reply) in self.answers(values).await? {
+                    walk.takes_in(&key, &reply, self.clustered());
+                }
+                if next == b"0" {
+                    break;
+                }
+                cursor = next;
+                tokio::time::sleep(PAUSE).await;
             }
-            if next == b"0" {
-                return Ok(());
-            }
-            cursor = next;
-            tokio::time::sleep(PAUSE).await;
         }
+        Ok(())
     }
 
     /// Looks again at whatever differs, at one moment each.
@@ -182,7 +187,7 @@ impl RedisLedger {
             keys.extend(beside.only);
             script.arg(BUDGET).arg(keys.len()).arg(keys).arg(limit.as_str()).arg(beside.before).arg(beside.after);
             let reply = self.servers.one(slots::of_key(&key), script).await?;
-            if let Some((stored, holds)) = read::budget(&reply, period)? {
+            if let Some((stored, holds)) = read::budget(&reply, limit, period)? {
                 walk.audit.finds(Difference::Held { key, limit, period, stored, holds });
             }
         }
@@ -252,29 +257,46 @@ impl RedisLedger {
 }
 
 impl Walk {
-    /// A hash of budgets or of holds.
+    /// A hash of holds, or a string of budgets.
     fn takes_in(&mut self, key: &str, reply: &Value, clustered: bool) {
-        let names = Names::of(key, clustered);
+        match Names::of(key, clustered) {
+            Some(names) => self.takes_in_holds(names, reply),
+            None => self.takes_in_budgets(key, reply),
+        }
+    }
+
+    fn takes_in_holds(&mut self, names: Names, reply: &Value) {
         let fields = read::fields(reply);
-        self.audit.customers += usize::from(names.is_some() && !fields.is_empty());
+        self.audit.customers += usize::from(!fields.is_empty());
         for (field, text) in fields {
-            let unreadable =
-                || Difference::Unreadable { key: key.to_owned(), field: String::from_utf8_lossy(&field).into_owned() };
-            if names.is_some() {
-                self.audit.holds += 1;
-                let Some(hold) = HoldRecord::read(&text) else {
-                    self.audit.finds(unreadable());
-                    continue;
-                };
-                for (held, amount) in hold.parts {
-                    let sum = &mut self.held.entry(held).or_default()[1];
-                    *sum = sum.saturating_add(amount);
-                }
+            self.audit.holds += 1;
+            let Some(hold) = HoldRecord::read(&text) else {
+                let field = String::from_utf8_lossy(&field).into_owned();
+                self.audit.finds(Difference::Unreadable { key: names.holds.clone(), field });
                 continue;
+            };
+            for (held, amount) in hold.parts {
+                let sum = &mut self.held.entry(held).or_default()[1];
+                *sum = sum.saturating_add(amount);
             }
-            let (Some(limit), Some(periods)) = (budget_named(&field), read::periods(&text)) else {
-                self.audit.finds(unreadable());
-                continue;
+        }
+        self.holds.push(names);
+    }
+
+    fn takes_in_budgets(&mut self, key: &str, reply: &Value) {
+        let Value::BulkString(stored) = reply else { return };
+        let Some(budgets) = stored::budgets(stored) else {
+            return self.audit.finds(Difference::Unreadable { key: key.to_owned(), field: String::from("all of it") });
+        };
+        for budget in budgets {
+            let StoredBudget { limit, periods, .. } = match budget {
+                Ok(budget) => budget,
+                Err(number) => {
+                    let limit = stored::LIMITS.get(usize::from(number).wrapping_sub(1));
+                    let field = limit.map_or_else(|| format!("limit {number}"), |limit| limit.as_str().to_owned());
+                    self.audit.finds(Difference::Unreadable { key: key.to_owned(), field });
+                    continue;
+                }
             };
             self.audit.balances += 1;
             for (period, _, held) in periods.into_iter().filter(|(.., held)| *held > 0) {
@@ -282,7 +304,6 @@ impl Walk {
                 self.held.entry(held_of).or_default()[0] = held;
             }
         }
-        self.holds.extend(names);
     }
 }
 

@@ -1,21 +1,22 @@
 //! The calls of the scripts, argument by argument. Their contracts stand at the top of each, in `lua/`.
-//!
-//! Numbers go straight into the command's buffer. Those above 2⁵³ are clamped to it: no limit is larger, so an amount that large is
-//! refused either way.
 
 use super::floor::{Floor, Floors};
 use super::keys::{Key, KeySet, Shelf};
 use super::slots::Group;
+use super::stored::{self, Packed, limit_number};
 use crate::config::policy::LostHold;
-use crate::domain::{ReservationId, Timestamp};
+use crate::domain::Timestamp;
 use crate::limit::bucket::MAX_EXACT;
-use crate::limit::{Admission, Claim, Elastic, LimitName, Line, Measure, Rule, ScopeKey, Settlement};
+use crate::limit::{Admission, Claim, Elastic, Line, Measure, Rule, ScopeKey, Settlement};
 use crate::store::{Known, Renewal};
 use redis::Cmd;
+use std::fmt::Write as _;
 use std::time::Duration;
 
 /// The latest boundary of a period that still is an exact number of microseconds, in seconds (the year 2255).
 const MAX_SECOND: u64 = 9_000_000_000;
+/// The most numbers of a claim or line: a budget's.
+const PER_CLAIM: usize = 15;
 
 /// What becomes of claims that pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +29,7 @@ pub(super) enum Mode {
     Refused,
 }
 
-/// One call of `admit.lua`: what an admission asks of one group of books.
+/// What an admission asks of one group of books.
 #[derive(Clone, Copy)]
 pub(super) struct Ask<'a> {
     /// The whole admission.
@@ -43,12 +44,14 @@ pub(super) struct Ask<'a> {
     pub(super) waits: u64,
     /// The output cap that another group granted, where it is smaller than the one wanted.
     pub(super) granted: Option<u64>,
+    /// What must be in force for it to be decided; only on one server.
+    pub(super) known: Option<Known>,
 }
 
 impl<'a> Ask<'a> {
     /// Takes everything an admission asks of this group.
     pub(super) const fn all(admission: &'a Admission, group: Group) -> Self {
-        Self { admission, group, mode: Mode::Take, lease: admission.lease, waits: 0, granted: None }
+        Self { admission, group, mode: Mode::Take, lease: admission.lease, waits: 0, granted: None, known: None }
     }
 
     /// Its claims, in the order of the admission.
@@ -57,26 +60,17 @@ impl<'a> Ask<'a> {
         self.admission.claims.iter().filter(move |claim| group.keeps(claim.scope.scope))
     }
 
-    /// `EVALSHA` of `admit.lua`.
-    pub(super) fn command(&self, sha: &str, floors: &Floors, now: Option<Timestamp>) -> Cmd {
-        let keys = KeySet::new(self.group, &self.admission.customer, &[Shelf::Holds, Shelf::Leases], self.claims().map(limit_of));
-        let mut call = Call::begin(sha, &keys, 11 + 15 * self.admission.claims.len());
-        call.now(now);
-        call.admission(&keys, self, floors);
-        call.0
-    }
-
-    /// `EVALSHA` of `admit.lua` behind `known.lua`, on one server.
-    pub(super) fn command_known(&self, sha: &str, known: &Known, floors: &Floors, now: Option<Timestamp>) -> Cmd {
+    fn name(&self, keys: &mut KeySet<'a>) {
         let customer = &self.admission.customer;
-        let last = known_keys(customer, self.group);
-        let keys = KeySet::new(self.group, customer, &[Shelf::Holds, Shelf::Leases], self.claims().map(limit_of)).with(&last);
-        let mut call = Call::begin(sha, &keys, 13 + 15 * self.admission.claims.len());
-        call.now(now);
-        call.admission(&keys, self, floors);
-        call.number(known.customer);
-        call.number(known.plans);
-        call.0
+        for claim in self.claims() {
+            keys.limit(self.group, &claim.scope, claim.limit);
+        }
+        if self.known.is_some() {
+            known_keys(customer, self.group).into_iter().for_each(|key| keys.known(key));
+        }
+        for shelf in [Shelf::Holds, Shelf::Leases] {
+            keys.other(self.group, customer, shelf);
+        }
     }
 }
 
@@ -85,14 +79,46 @@ pub(super) const fn known_keys(customer: &ScopeKey, group: Group) -> [Key<'_>; 2
     [Key { scope: customer, shelf: Shelf::Said, group }, Key { scope: customer, shelf: Shelf::Plans, group }]
 }
 
+/// `EVALSHA` of `admit.lua`: admissions of one group of books whose keys lie in one slot, decided one after the other.
+pub(super) fn admit(sha: &str, asks: &[Ask<'_>], floors: &Floors, now: Option<Timestamp>) -> Cmd {
+    let mut keys = KeySet::default();
+    asks.iter().for_each(|ask| ask.name(&mut keys));
+    let mut call = Call::begin(sha, &keys, 1 + 4 * asks.len());
+    call.head(now, &[keys.limits(), keys.values(), asks.len()]);
+    for ask in asks {
+        let mut known = Packed::with_capacity(4);
+        if let Some(numbers) = ask.known {
+            let [said, plans] = known_keys(&ask.admission.customer, ask.group);
+            [said, plans].iter().for_each(|key| known.place(keys.place_of_known(key)));
+            known.number(numbers.customer);
+            known.number(numbers.plans);
+        } else {
+            (0..4).for_each(|_| known.number(0));
+        }
+        call.packed(&known);
+        call.admission(&keys, ask, floors);
+    }
+    call.0
+}
+
 /// `EVALSHA` of `replace.lua`: takes what is asked in the place of the lines that lie in the same group.
 pub(super) fn replace(sha: &str, old: &Settlement, ask: &Ask<'_>, floors: &Floors, now: Option<Timestamp>) -> Cmd {
-    const FIXED: [Shelf; 5] = [Shelf::Holds, Shelf::EvenEnds, Shelf::OddEnds, Shelf::Lost, Shelf::Leases];
-    let limits = lines_in(ask.group, old).map(|line| &line.claim).chain(ask.claims()).map(limit_of);
-    let keys = KeySet::new(ask.group, &old.customer, &FIXED, limits);
-    let mut call = Call::begin(sha, &keys, 13 + 15 * (old.lines.len() + ask.admission.claims.len()));
-    call.now(now);
-    call.end(&keys, ask.group, old, floors);
+    let mut keys = KeySet::default();
+    name_end(&mut keys, ask.group, old);
+    ask.name(&mut keys);
+    let mut call = Call::begin(sha, &keys, 7);
+    call.head(now, &[keys.limits()]);
+    call.end(&keys, ask.group, old, true, floors);
+    call.admission(&keys, ask, floors);
+    call.0
+}
+
+/// `EVALSHA` of `look.lua`.
+pub(super) fn look(sha: &str, ask: &Ask<'_>, floors: &Floors, now: Option<Timestamp>) -> Cmd {
+    let mut keys = KeySet::default();
+    ask.name(&mut keys);
+    let mut call = Call::begin(sha, &keys, 4);
+    call.head(now, &[keys.limits()]);
     call.admission(&keys, ask, floors);
     call.0
 }
@@ -107,41 +133,37 @@ pub(super) fn tell(key: Key<'_>, number: u64, keep: Option<Duration>) -> Cmd {
     call
 }
 
-/// `EVALSHA` of `settle.lua`, about the lines that lie in this group. `charged`: as far as other groups know, its rates were.
-pub(super) fn settle(
-    sha: &str,
-    group: Group,
-    settlement: &Settlement,
-    charged: bool,
-    floors: &Floors,
-    now: Option<Timestamp>,
-) -> Cmd {
-    const FIXED: [Shelf; 4] = [Shelf::Holds, Shelf::EvenEnds, Shelf::OddEnds, Shelf::Lost];
-    let (keys, mut call) = correct(sha, group, &FIXED, settlement, now);
-    call.flag(charged);
-    call.end(&keys, group, settlement, floors);
+/// `EVALSHA` of `settle.lua`: the ends of reservations, as far as they lie in this group and their keys in one slot. With each, whether its
+/// rates were charged as far as other groups know.
+pub(super) fn settle(sha: &str, group: Group, ends: &[(&Settlement, bool)], floors: &Floors, now: Option<Timestamp>) -> Cmd {
+    let mut keys = KeySet::default();
+    ends.iter().for_each(|(end, _)| name_end(&mut keys, group, end));
+    let mut call = Call::begin(sha, &keys, 1 + 3 * ends.len());
+    call.head(now, &[keys.limits(), ends.len()]);
+    for (end, charged) in ends {
+        call.end(&keys, group, end, *charged, floors);
+    }
     call.0
 }
 
 /// `EVALSHA` of `lower.lua`: takes claims of this group back, down to what the lines give as used.
 pub(super) fn lower(sha: &str, group: Group, lines: &Settlement, floors: &Floors, now: Option<Timestamp>) -> Cmd {
-    let (keys, mut call) = correct(sha, group, &[Shelf::Holds], lines, now);
-    call.end(&keys, group, lines, floors);
+    let mut keys = KeySet::default();
+    name_end(&mut keys, group, lines);
+    let mut call = Call::begin(sha, &keys, 4);
+    call.head(now, &[keys.limits()]);
+    call.end(&keys, group, lines, true, floors);
     call.0
 }
 
-fn correct<'a>(
-    sha: &str,
-    group: Group,
-    fixed: &[Shelf],
-    settlement: &'a Settlement,
-    now: Option<Timestamp>,
-) -> (KeySet<'a>, Call) {
-    let limits = lines_in(group, settlement).map(|line| limit_of(&line.claim));
-    let keys = KeySet::new(group, &settlement.customer, fixed, limits);
-    let mut call = Call::begin(sha, &keys, 4 + 15 * settlement.lines.len());
-    call.now(now);
-    (keys, call)
+/// Where it stands how a reservation goes and went.
+const OF_AN_END: [Shelf; 4] = [Shelf::Holds, Shelf::EvenEnds, Shelf::OddEnds, Shelf::Lost];
+
+fn name_end<'a>(keys: &mut KeySet<'a>, group: Group, end: &'a Settlement) {
+    for line in lines_in(group, end) {
+        keys.limit(group, &line.claim.scope, line.claim.limit);
+    }
+    OF_AN_END.into_iter().for_each(|shelf| keys.other(group, &end.customer, shelf));
 }
 
 /// The lines of a settlement that lie in a group.
@@ -152,13 +174,15 @@ pub(super) fn lines_in(group: Group, settlement: &Settlement) -> impl Iterator<I
 /// `EVALSHA` of `renew.lua`.
 pub(super) fn renew(sha: &str, group: Group, renewal: &Renewal, now: Option<Timestamp>) -> Cmd {
     let Renewal { reservation, customer, lease, metered } = renewal;
-    let keys = KeySet::new(group, customer, &[Shelf::Holds, Shelf::Leases], std::iter::empty());
-    let mut call = Call::begin(sha, &keys, 5);
-    call.now(now);
-    call.id(*reservation);
-    call.text(&customer.owner);
-    call.number(*lease);
-    call.number(*metered);
+    let mut keys = KeySet::default();
+    [Shelf::Holds, Shelf::Leases].into_iter().for_each(|shelf| keys.other(group, customer, shelf));
+    let mut call = Call::begin(sha, &keys, 3);
+    let mut head = Packed::with_capacity(3);
+    for number in [now.map_or(0, Timestamp::micros), *lease, *metered] {
+        head.number(number);
+    }
+    call.packed(&head);
+    call.0.arg(reservation.to_string()).arg(&*customer.owner);
     call.0
 }
 
@@ -173,7 +197,7 @@ pub(super) struct Sweep<'a> {
     pub(super) lost_hold: LostHold,
     /// How many of them at most.
     pub(super) most: u64,
-    /// Further hashes that their records name; in a cluster only records whose hashes are declared are booked.
+    /// Further budgets that their records name; in a cluster only records whose budgets are declared are booked.
     pub(super) named: &'a [String],
 }
 
@@ -189,19 +213,15 @@ impl Sweep<'_> {
         }
         let more: Vec<_> = named.iter().filter(|key| !keys.contains(key)).cloned().collect();
         keys.extend(more);
-        let mut call = Call(redis::cmd("EVALSHA"));
-        call.0.arg(sha).arg(keys.len()).arg(keys);
-        call.now(now);
-        call.text(&customer.owner);
-        call.flag(lost_hold == LostHold::Charge);
-        call.number(most);
-        call.flag(clustered);
-        call.0
+        let mut head = Packed::with_capacity(4);
+        let charges = u64::from(lost_hold == LostHold::Charge);
+        for number in [now.map_or(0, Timestamp::micros), charges, most, u64::from(clustered)] {
+            head.number(number);
+        }
+        let mut cmd = redis::cmd("EVALSHA");
+        cmd.arg(sha).arg(keys.len()).arg(keys).arg(head.bytes()).arg(&*customer.owner);
+        cmd
     }
-}
-
-fn limit_of(claim: &Claim) -> (&ScopeKey, LimitName) {
-    (&claim.scope, claim.limit)
 }
 
 /// A command under construction.
@@ -209,116 +229,121 @@ struct Call(Cmd);
 
 impl Call {
     fn begin(sha: &str, keys: &KeySet<'_>, args: usize) -> Self {
-        let keys = keys.keys();
-        let mut cmd = Cmd::with_capacity(3 + keys.len() + args, 64 + 48 * keys.len() + 8 * args);
-        cmd.arg("EVALSHA").arg(sha).arg(keys.len()).arg(keys);
+        let mut cmd = Cmd::with_capacity(3 + keys.count() + args, 64 + 48 * keys.count() + 512 * args);
+        cmd.arg("EVALSHA").arg(sha).arg(keys.count());
+        for key in keys.keys() {
+            cmd.arg(key);
+        }
         Self(cmd)
     }
 
-    /// The argument that all scripts begin with. Zero stands for the server's own time.
-    fn now(&mut self, now: Option<Timestamp>) {
-        self.number(now.map_or(0, Timestamp::micros));
+    fn packed(&mut self, numbers: &Packed) {
+        self.0.arg(numbers.bytes());
     }
 
-    fn id(&mut self, reservation: ReservationId) {
-        self.0.arg(Hex(reservation));
+    /// The argument that scripts begin with: the time (zero stands for the server's own), and some counts.
+    fn head(&mut self, now: Option<Timestamp>, counts: &[usize]) {
+        let mut head = Packed::with_capacity(1 + counts.len());
+        head.number(now.map_or(0, Timestamp::micros));
+        counts.iter().for_each(|count| head.place(*count));
+        self.packed(&head);
     }
 
     /// An admission as `claims.lua` reads it.
     fn admission(&mut self, keys: &KeySet<'_>, ask: &Ask<'_>, floors: &Floors) {
-        let Ask { admission, group: _, mode, lease, waits, granted } = *ask;
-        self.id(admission.reservation);
-        self.text(&admission.customer.owner);
-        self.number(lease);
-        self.text(match mode {
-            Mode::Take => "t",
-            Mode::Provisional => "p",
-            Mode::Refused => "r",
-        });
-        self.number(waits);
+        let Ask { admission, group, mode, lease, waits, granted, known: _ } = *ask;
+        let customer = &admission.customer;
+        let mut numbers = Packed::with_capacity(10 + PER_CLAIM * admission.claims.len());
+        [Shelf::Holds, Shelf::Leases].into_iter().for_each(|shelf| numbers.place(keys.place_of(group, customer, shelf)));
+        let mode = match mode {
+            Mode::Take => 0,
+            Mode::Provisional => 1,
+            Mode::Refused => 2,
+        };
         let elastic = |e: &Elastic| (e.fixed, e.per_token, granted.unwrap_or(e.wanted), e.floor);
         let (fixed, per_token, wanted, floor) = admission.elastic.as_ref().map_or((0, 0, 0, 0), elastic);
-        let lowered = admission.cost_of(granted);
-        for n in [fixed, per_token, wanted, floor, ask.claims().count() as u64] {
-            self.number(n);
+        for number in [mode, lease, waits, fixed, per_token, wanted, floor, ask.claims().count() as u64] {
+            numbers.number(number);
         }
+        let lowered = admission.cost_of(granted);
         for claim in ask.claims() {
-            let (scope, limit) = limit_of(claim);
-            self.number(keys.index(scope, limit) as u64);
-            self.text(limit.as_str());
-            self.text(match claim.measure {
-                Measure::Message => "m",
-                Measure::Money => "$",
-                Measure::Request | Measure::Tokens | Measure::Input | Measure::Output | Measure::Reserved => "-",
-            });
-            self.flag(claim.is_ceiling());
-            self.number(lowered.filter(|_| claim.measure == Measure::Money).unwrap_or(claim.amount));
-            self.number(match claim.rule {
+            subject(&mut numbers, keys, group, claim);
+            numbers.number(lowered.filter(|_| claim.measure == Measure::Money).unwrap_or(claim.amount));
+            numbers.number(match claim.rule {
                 Rule::Bucket { max_wait, .. } | Rule::Window { max_wait, .. } => max_wait,
                 Rule::Budget { .. } => 0,
             });
-            self.rule(claim, floors);
+            numbers.number(match claim.measure {
+                Measure::Message => 1,
+                Measure::Money => 2,
+                Measure::Request | Measure::Tokens | Measure::Input | Measure::Output | Measure::Reserved => 0,
+            });
+            numbers.number(u64::from(claim.is_ceiling()));
+            rule(&mut numbers, claim, floors);
         }
+        self.packed(&numbers);
+        self.0.arg(Hex(admission.reservation)).arg(&*customer.owner);
     }
 
     /// The end of a reservation as `ends.lua` reads it.
-    fn end(&mut self, keys: &KeySet<'_>, group: Group, settlement: &Settlement, floors: &Floors) {
-        self.id(settlement.reservation);
-        self.number(lines_in(group, settlement).count() as u64);
-        for line in lines_in(group, settlement) {
-            let (scope, limit) = limit_of(&line.claim);
-            self.number(keys.index(scope, limit) as u64);
-            self.text(limit.as_str());
-            self.number(line.claim.amount);
-            self.number(line.actual);
-            self.number(line.booked);
-            self.flag(matches!(line.claim.rule, Rule::Bucket { forgive: true, .. }));
-            self.rule(&line.claim, floors);
+    fn end(&mut self, keys: &KeySet<'_>, group: Group, end: &Settlement, charged: bool, floors: &Floors) {
+        let mut numbers = Packed::with_capacity(6 + PER_CLAIM * end.lines.len());
+        OF_AN_END.into_iter().for_each(|shelf| numbers.place(keys.place_of(group, &end.customer, shelf)));
+        numbers.number(u64::from(charged));
+        numbers.place(lines_in(group, end).count());
+        // What the hold record has, if everything is as this gateway knows it.
+        let mut held = String::new();
+        for Line { claim, actual, booked } in lines_in(group, end) {
+            subject(&mut numbers, keys, group, claim);
+            for number in [claim.amount, *actual, *booked, u64::from(matches!(claim.rule, Rule::Bucket { forgive: true, .. }))] {
+                numbers.number(number);
+            }
+            rule(&mut numbers, claim, floors);
+            if claim.is_budget() {
+                let key = Key { scope: &claim.scope, shelf: Shelf::of(claim.limit), group };
+                let _ = write!(held, "|{key} {} {booked} {}", claim.limit.as_str(), claim.amount.min(MAX_EXACT));
+            }
         }
+        self.packed(&numbers);
+        self.0.arg(Hex(end.reservation)).arg(held);
     }
+}
 
-    fn number(&mut self, n: u64) {
-        self.0.arg(n.min(MAX_EXACT));
-    }
+/// What a claim or line begins with: its key, its limit, the kind of its rule.
+fn subject(numbers: &mut Packed, keys: &KeySet<'_>, group: Group, claim: &Claim) {
+    numbers.place(keys.place_of_limit(group, &claim.scope, claim.limit));
+    numbers.number(u64::from(limit_number(claim.limit)));
+    numbers.number(u64::from(match claim.rule {
+        Rule::Bucket { .. } => stored::BUCKET,
+        Rule::Window { .. } => stored::WINDOW,
+        Rule::Budget { .. } => stored::BUDGET,
+    }));
+}
 
-    fn text(&mut self, text: &str) {
-        self.0.arg(text);
-    }
-
-    fn flag(&mut self, on: bool) {
-        self.text(if on { "1" } else { "0" });
-    }
-
-    fn rule(&mut self, claim: &Claim, floors: &Floors) {
-        match &claim.rule {
-            Rule::Bucket { bucket, mirrors, .. } => {
-                self.text("b");
-                for n in [bucket.capacity(), bucket.gain(), bucket.unit()] {
-                    self.number(n);
-                }
-                self.flag(*mirrors);
+/// The numbers of a rule.
+fn rule(numbers: &mut Packed, claim: &Claim, floors: &Floors) {
+    match &claim.rule {
+        Rule::Bucket { bucket, mirrors, .. } => {
+            for number in [bucket.capacity(), bucket.gain(), bucket.unit(), u64::from(*mirrors)] {
+                numbers.number(number);
             }
-            Rule::Window { limit, .. } => {
-                self.text("w");
-                self.number(*limit);
+        }
+        Rule::Window { limit, .. } => numbers.number(*limit),
+        Rule::Budget { cap, boundaries } => {
+            numbers.number(*cap);
+            for start in boundaries.0 {
+                numbers.number(start.min(MAX_SECOND));
             }
-            Rule::Budget { cap, boundaries } => {
-                self.text("m");
-                self.number(*cap);
-                for start in boundaries.0 {
-                    self.number(start.min(MAX_SECOND));
-                }
-                let Floor { period, generation, spent } = floors.of(&claim.scope, claim.limit);
-                for n in [period, generation, spent] {
-                    self.number(n);
-                }
+            let Floor { period, generation, spent } = floors.of(&claim.scope, claim.limit);
+            for number in [period, generation, spent] {
+                numbers.number(number);
             }
         }
     }
 }
 
 /// A reservation id as the scripts know it: 32 hexadecimal digits.
-struct Hex(ReservationId);
+struct Hex(crate::domain::ReservationId);
 
 impl redis::ToRedisArgs for Hex {
     fn write_redis_args<W: ?Sized + redis::RedisWrite>(&self, out: &mut W) {
@@ -327,118 +352,5 @@ impl redis::ToRedisArgs for Hex {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::domain::{Boundaries, Period};
-    use crate::limit::{Bucket, Scope};
-
-    fn words(cmd: &Cmd) -> String {
-        let word = |arg| match arg {
-            redis::Arg::Simple(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-            _ => String::from("?"),
-        };
-        cmd.args_iter().map(word).collect::<Vec<_>>().join(" ")
-    }
-
-    fn claims() -> Vec<Claim> {
-        let customer = ScopeKey { scope: Scope::Customer, owner: "c".into() };
-        let bucket = Bucket::new(10, 10, 60_000_000).expect("exact");
-        let rpm = Rule::Bucket { bucket, max_wait: 5, forgive: true, mirrors: false };
-        let day = Rule::Budget { cap: u64::MAX, boundaries: Boundaries([1, 2, 3, u64::MAX]) };
-        vec![
-            Claim { scope: customer.clone(), limit: LimitName::Rpm, rule: rpm, measure: Measure::Request, amount: 1 },
-            Claim { scope: customer, limit: LimitName::Spend(Period::Day), rule: day, measure: Measure::Money, amount: 7 },
-        ]
-    }
-
-    #[test]
-    fn an_admission_is_spelled_as_the_script_reads_it() {
-        let claims = claims();
-        let customer = claims[0].scope.clone();
-        let admission = Admission { reservation: ReservationId::new(255), customer, claims, elastic: None, lease: 60 };
-        assert_eq!(
-            words(&Ask::all(&admission, Group::Whole).command("SHA", &Floors::new(9), Some(Timestamp(9)))),
-            "EVALSHA SHA 4 tg1:{c:c}:holds tg1:{shared}:leases tg1:{c:c}:rates tg1:{c:c}:budgets \
-             9 000000000000000000000000000000ff c 60 t 0 0 0 0 0 2 3 rpm - 0 1 5 b 10 1 6000000 0 4 spend_day $ 0 7 0 m 9007199254740992 1 2 3 9000000000 0 0 0"
-        );
-    }
-
-    #[test]
-    fn a_settlement_is_spelled_as_the_script_reads_it() {
-        let lines = claims().into_iter().map(|claim| Line { claim, actual: 4, booked: 2 }).collect::<Vec<_>>();
-        let customer = lines[0].claim.scope.clone();
-        let settlement = Settlement { reservation: ReservationId::new(1), customer, lines };
-        assert_eq!(
-            words(&settle("SHA", Group::Whole, &settlement, true, &Floors::new(9), None)),
-            "EVALSHA SHA 6 tg1:{c:c}:holds tg1:{c:c}:ends0 tg1:{c:c}:ends1 tg1:{c:c}:lost tg1:{c:c}:rates tg1:{c:c}:budgets \
-             0 1 00000000000000000000000000000001 2 5 rpm 1 4 2 1 b 10 1 6000000 0 6 spend_day 7 4 2 0 m 9007199254740992 1 2 3 9000000000 0 0 0"
-        );
-    }
-
-    #[test]
-    fn a_replacement_is_an_end_and_an_admission_over_one_set_of_keys() {
-        let mut claims = claims();
-        let lines = vec![Line { claim: claims.remove(1), actual: 4, booked: 2 }];
-        let customer = lines[0].claim.scope.clone();
-        let old = Settlement { reservation: ReservationId::new(1), customer: customer.clone(), lines };
-        let admission = Admission { reservation: ReservationId::new(255), customer, claims, elastic: None, lease: 60 };
-        assert_eq!(
-            words(&replace("SHA", &old, &Ask::all(&admission, Group::Whole), &Floors::new(9), Some(Timestamp(9)))),
-            "EVALSHA SHA 7 tg1:{c:c}:holds tg1:{c:c}:ends0 tg1:{c:c}:ends1 tg1:{c:c}:lost tg1:{shared}:leases tg1:{c:c}:budgets \
-             tg1:{c:c}:rates 9 00000000000000000000000000000001 1 6 spend_day 7 4 2 0 m 9007199254740992 1 2 3 9000000000 0 0 0 \
-             000000000000000000000000000000ff c 60 t 0 0 0 0 0 1 7 rpm - 0 1 5 b 10 1 6000000 0"
-        );
-    }
-
-    #[test]
-    fn a_renewal_and_a_sweep_are_spelled_as_the_scripts_read_them() {
-        let customer = ScopeKey { scope: Scope::Customer, owner: "c".into() };
-        let renewal = Renewal { reservation: ReservationId::new(255), customer: customer.clone(), lease: 60, metered: 7 };
-        assert_eq!(
-            words(&renew("SHA", Group::Whole, &renewal, Some(Timestamp(9)))),
-            "EVALSHA SHA 2 tg1:{c:c}:holds tg1:{shared}:leases 9 000000000000000000000000000000ff c 60 7"
-        );
-        for (lost_hold, word) in [(LostHold::Charge, 1), (LostHold::Release, 0)] {
-            assert_eq!(
-                words(&Sweep { customer: &customer, group: Group::Whole, lost_hold, most: 16, named: &[] }.command("SHA", None)),
-                format!("EVALSHA SHA 3 tg1:{{c:c}}:holds tg1:{{shared}}:leases tg1:{{c:c}}:lost 0 c {word} 16 0")
-            );
-        }
-    }
-
-    #[test]
-    fn in_a_cluster_a_call_is_about_one_group_only() {
-        let mut claims = claims();
-        let customer = claims[0].scope.clone();
-        let app = ScopeKey { scope: Scope::App, owner: "shop".into() };
-        claims.push(Claim { scope: app, ..claims[1].clone() });
-        let elastic = Elastic::new(1_000, 500, 12, 2);
-        let admission =
-            Admission { reservation: ReservationId::new(255), customer: customer.clone(), claims, elastic, lease: 60 };
-        let part = super::super::slots::Tag::of("c");
-        let first = Ask { mode: Mode::Provisional, lease: 5, ..Ask::all(&admission, Group::Customer) };
-        assert_eq!(
-            words(&first.command("SHA", &Floors::new(9), None)),
-            format!(
-                "EVALSHA SHA 4 tg1:{part}:c:c:holds tg1:{part}:leases tg1:{part}:c:c:rates tg1:{part}:c:c:budgets \
-                 0 000000000000000000000000000000ff c 5 p 0 1000 500 12 2 2 3 rpm - 0 1 5 b 10 1 6000000 0 4 spend_day $ 0 7 0 m \
-                 9007199254740992 1 2 3 9000000000 0 0 0"
-            )
-        );
-        let second = Ask { waits: 7, granted: Some(4), ..Ask::all(&admission, Group::Shared) };
-        assert_eq!(
-            words(&second.command("SHA", &Floors::new(9), None)),
-            "EVALSHA SHA 3 tg1:{shared}:c:c:holds tg1:{shared}:leases tg1:{shared}:app:shop:budgets \
-             0 000000000000000000000000000000ff c 60 t 7 1000 500 4 2 1 3 spend_day $ 0 3 0 m 9007199254740992 1 2 3 9000000000 0 0 0"
-        );
-        let named = [format!("tg1:{part}:c:c:user:u:budgets"), format!("tg1:{part}:c:c:budgets")];
-        let sweep = Sweep { customer: &customer, group: Group::Customer, lost_hold: LostHold::Charge, most: 16, named: &named };
-        assert_eq!(
-            words(&sweep.command("SHA", None)),
-            format!(
-                "EVALSHA SHA 5 tg1:{part}:c:c:holds tg1:{part}:leases tg1:{part}:c:c:lost tg1:{part}:c:c:budgets \
-                 tg1:{part}:c:c:user:u:budgets 0 c 1 16 1"
-            )
-        );
-    }
-}
+#[path = "call_tests.rs"]
+mod tests;

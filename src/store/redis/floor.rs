@@ -7,11 +7,12 @@
 //!
 //! That a server had lost something is an alarm: a line in the log at most once a minute, and a count for the metrics.
 
-use crate::limit::{Claim, Decision, LimitName, Line, ScopeKey};
+use super::reply::{Decided, Settled};
+use crate::limit::{Claim, LimitName, Line, ScopeKey};
 use parking_lot::Mutex;
-use redis::Value;
-use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use foldhash::HashMap;
+use foldhash::fast::RandomState;
+use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -57,7 +58,7 @@ impl Floors {
     pub(super) fn new(budgets: usize) -> Self {
         Self {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            hasher: RandomState::new(),
+            hasher: RandomState::default(),
             most: budgets.div_ceil(SHARDS).max(1),
             repaired: AtomicU64::new(0),
             alarmed: Mutex::new(None),
@@ -76,30 +77,25 @@ impl Floors {
         self.repaired.load(Ordering::Relaxed)
     }
 
-    /// Learns from the reply to an admission (or a replacement), which has the decision.
-    pub(super) fn decided<'a>(&self, claims: impl Iterator<Item = &'a Claim>, decision: &Decision, reply: &Value) {
-        let Some(numbers) = tail(reply, 1 + decision.verdicts.len()) else { return };
-        for ((claim, verdict), generation) in claims.zip(&decision.verdicts).zip(&numbers[1..]) {
+    /// Learns from the answer to an admission (or a replacement).
+    pub(super) fn decided<'a>(&self, claims: impl Iterator<Item = &'a Claim>, decided: &Decided) {
+        for ((claim, verdict), generation) in claims.zip(&decided.decision.verdicts).zip(&decided.generations) {
             if claim.is_budget() {
                 let floor = Floor { period: verdict.booked, generation: *generation, spent: verdict.used };
                 self.saw(&claim.scope, claim.limit, floor);
             }
         }
-        self.alarm(numbers[0]);
+        self.alarm(decided.repaired);
     }
 
-    /// Learns from the reply to a settlement.
-    pub(super) fn settled<'a>(&self, lines: impl Iterator<Item = &'a Line> + Clone, reply: &Value) {
-        let lines = || lines.clone().filter(|line| line.claim.is_budget());
-        let Value::Array(items) = reply else { return };
-        if items.len() != 3 + 2 * lines().count() {
-            return; // It was settled before.
+    /// Learns from the answer to a settlement.
+    pub(super) fn settled<'a>(&self, lines: impl Iterator<Item = &'a Line>, settled: &Settled) {
+        let budgets = lines.filter(|line| line.claim.is_budget());
+        for (line, [spent, generation]) in budgets.zip(&settled.left) {
+            let floor = Floor { period: line.booked, generation: *generation, spent: *spent };
+            self.saw(&line.claim.scope, line.claim.limit, floor);
         }
-        let Some(numbers) = tail(reply, items.len() - 2) else { return };
-        for (line, seen) in lines().zip(numbers[1..].chunks_exact(2)) {
-            self.saw(&line.claim.scope, line.claim.limit, Floor { period: line.booked, generation: seen[1], spent: seen[0] });
-        }
-        self.alarm(numbers[0]);
+        self.alarm(settled.repaired);
     }
 
     fn saw(&self, scope: &ScopeKey, limit: LimitName, floor: Floor) {
@@ -135,13 +131,6 @@ impl Floors {
         // The remainder is below `SHARDS`, so it fits any `usize`.
         &self.shards[usize::try_from(self.hasher.hash_one(scope) % SHARDS as u64).unwrap_or(0)]
     }
-}
-
-/// The last integers of a reply; `None` where it does not have them.
-fn tail(reply: &Value, count: usize) -> Option<Vec<u64>> {
-    let Value::Array(items) = reply else { return None };
-    let number = |item: &Value| if let Value::Int(n) = item { u64::try_from(*n).ok() } else { None };
-    items.get(items.len().checked_sub(count)?..)?.iter().map(number).collect()
 }
 
 #[cfg(test)]
@@ -193,14 +182,5 @@ mod tests {
         }
         assert_eq!(floors.of(&customer(0), DAY), floor(1, 0, 7));
         assert_eq!(floors.of(&customer(1), DAY), Floor::default(), "long not seen");
-    }
-
-    #[test]
-    fn replies_of_another_shape_teach_nothing() {
-        for reply in
-            [Value::Nil, Value::Array(vec![Value::Int(1)]), Value::Array(vec![Value::Int(-1), Value::Nil, Value::Int(1)])]
-        {
-            assert_eq!(tail(&reply, 3), None, "{reply:?}");
-        }
     }
 }

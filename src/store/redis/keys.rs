@@ -7,17 +7,18 @@
 //! are kept there as well: the group `{shared}` has `holds`, `lost`, `ends0` and `ends1` of its own for each customer.
 
 use super::slots::{Group, Tag};
-use crate::domain::Period;
+use super::stored::LIMITS;
 use crate::limit::{LimitName, Scope, ScopeKey};
+use foldhash::HashMap;
 use redis::{RedisWrite, ToRedisArgs};
 use std::fmt;
 
 /// What a key holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Shelf {
-    /// Buckets and windows of a scope (hash, a field per limit).
+    /// Buckets and windows of a scope (string, see [`super::stored`]).
     Rates,
-    /// Budgets and quotas of a scope (hash, a field per limit).
+    /// Budgets and quotas of a scope (string, see [`super::stored`]).
     Budgets,
     /// Reservations of a customer that are in flight (hash, a field per reservation).
     Holds,
@@ -57,7 +58,7 @@ impl Shelf {
 }
 
 /// The key of one shelf of one scope, written straight into a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key<'a> {
     /// Whose.
     pub(super) scope: &'a ScopeKey,
@@ -141,57 +142,97 @@ impl fmt::Display for Index {
     }
 }
 
-/// The distinct keys of one call in the order in which the script gets them.
-#[derive(Debug)]
-pub(super) struct KeySet<'a>(Vec<Key<'a>>);
+/// The distinct keys of one call, in the order in which a script gets them: what limits live in, numbers that must be known, all others.
+/// Made in two steps: all of them are named before the place of any is asked.
+#[derive(Debug, Default)]
+pub(super) struct KeySet<'a> {
+    limits: Kept<'a>,
+    known: Kept<'a>,
+    others: Kept<'a>,
+}
 
-impl<'a> KeySet<'a> {
-    /// The script's fixed keys, then those of the limits: what lives with customers before what is shared.
-    pub(super) fn new<L>(group: Group, customer: &'a ScopeKey, fixed: &[Shelf], limits: L) -> Self
-    where
-        L: Iterator<Item = (&'a ScopeKey, LimitName)> + Clone,
-    {
-        let mut keys: Vec<_> = fixed.iter().map(|&shelf| Key { scope: customer, shelf, group }).collect();
-        for customers in [true, false] {
-            for (scope, limit) in limits.clone().filter(|(scope, _)| scope.scope.is_customers() == customers) {
-                let key = Key { scope, shelf: Shelf::of(limit), group };
-                if !keys.contains(&key) {
-                    keys.push(key);
-                }
-            }
+/// Distinct keys and the order in which they were named.
+#[derive(Debug, Default)]
+struct Kept<'a> {
+    keys: Vec<Key<'a>>,
+    places: HashMap<Key<'a>, usize>,
+}
+
+impl<'a> Kept<'a> {
+    fn add(&mut self, key: Key<'a>) {
+        let next = self.keys.len();
+        if *self.places.entry(key).or_insert(next) == next {
+            self.keys.push(key);
         }
-        Self(keys)
     }
 
-    /// The same with more keys behind them.
-    pub(super) fn with(mut self, last: &[Key<'a>]) -> Self {
-        self.0.extend_from_slice(last);
-        self
-    }
-
-    /// The keys.
-    pub(super) fn keys(&self) -> &[Key<'a>] {
-        &self.0
-    }
-
-    /// The script's index (from one) of the key in which a limit is kept.
-    pub(super) fn index(&self, scope: &ScopeKey, limit: LimitName) -> usize {
-        let shelf = Shelf::of(limit);
-        let at = self.0.iter().position(|key| key.shelf == shelf && key.scope == scope);
-        1 + at.expect("the set was made from these limits")
+    /// Counted from one.
+    fn place(&self, key: &Key<'_>) -> usize {
+        1 + self.places.get(key).copied().expect("it was named before")
     }
 }
 
-/// The budget or quota that a field of a `budgets` hash is about.
-pub(super) fn budget_named(field: &[u8]) -> Option<LimitName> {
-    let kinds = [LimitName::Spend, LimitName::RequestQuota, LimitName::TokenQuota];
-    let names = kinds.iter().flat_map(|kind| Period::ALL.map(kind));
-    names.into_iter().find(|name| name.as_str().as_bytes() == field)
+impl<'a> KeySet<'a> {
+    /// Names what a limit lives in.
+    pub(super) fn limit(&mut self, group: Group, scope: &'a ScopeKey, limit: LimitName) {
+        self.limits.add(Key { scope, shelf: Shelf::of(limit), group });
+    }
+
+    /// Names a number that must be known.
+    pub(super) fn known(&mut self, key: Key<'a>) {
+        self.known.add(key);
+    }
+
+    /// Names any other key.
+    pub(super) fn other(&mut self, group: Group, scope: &'a ScopeKey, shelf: Shelf) {
+        self.others.add(Key { scope, shelf, group });
+    }
+
+    /// How many keys limits live in.
+    pub(super) const fn limits(&self) -> usize {
+        self.limits.keys.len()
+    }
+
+    /// How many keys there are before the others.
+    pub(super) const fn values(&self) -> usize {
+        self.limits() + self.known.keys.len()
+    }
+
+    /// The script's place (from one) of the key in which a limit lives.
+    pub(super) fn place_of_limit(&self, group: Group, scope: &ScopeKey, limit: LimitName) -> usize {
+        self.limits.place(&Key { scope, shelf: Shelf::of(limit), group })
+    }
+
+    /// The place of a number that must be known.
+    pub(super) fn place_of_known(&self, key: &Key<'_>) -> usize {
+        self.limits() + self.known.place(key)
+    }
+
+    /// The place of any other key.
+    pub(super) fn place_of(&self, group: Group, scope: &ScopeKey, shelf: Shelf) -> usize {
+        self.values() + self.others.place(&Key { scope, shelf, group })
+    }
+
+    /// How many there are in all.
+    pub(super) const fn count(&self) -> usize {
+        self.values() + self.others.keys.len()
+    }
+
+    /// All of them, in order.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &Key<'a>> {
+        self.limits.keys.iter().chain(&self.known.keys).chain(&self.others.keys)
+    }
+}
+
+/// The budget or quota of this name.
+pub(super) fn budget_named(name: &[u8]) -> Option<LimitName> {
+    LIMITS.into_iter().find(|limit| limit.period().is_some() && limit.as_str().as_bytes() == name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::Period;
 
     fn scope(scope: Scope, owner: &str) -> ScopeKey {
         ScopeKey { scope, owner: owner.into() }
@@ -235,18 +276,28 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_distinct_and_the_customers_come_first() {
+    fn keys_are_distinct_and_have_their_places() {
         let (pool, customer) = (scope(Scope::Pool, "mini"), scope(Scope::Customer, "c"));
+        let said = Key { scope: &customer, shelf: Shelf::Said, group: Group::Whole };
+        let mut set = KeySet::default();
         let limits = [
             (&pool, LimitName::Tpm),
             (&customer, LimitName::Messages),
             (&customer, LimitName::Spend(Period::Day)),
             (&customer, LimitName::Rpm),
         ];
-        let set = KeySet::new(Group::Whole, &customer, &[Shelf::Holds], limits.iter().copied());
-        let names: Vec<_> = set.keys().iter().map(ToString::to_string).collect();
-        assert_eq!(names, ["tg1:{c:c}:holds", "tg1:{c:c}:rates", "tg1:{c:c}:budgets", "tg1:{shared}:pool:mini:rates"]);
-        assert_eq!(limits.map(|(scope, limit)| set.index(scope, limit)), [4, 2, 3, 2]);
+        set.other(Group::Whole, &customer, Shelf::Holds);
+        set.known(said);
+        for (scope, limit) in limits {
+            set.limit(Group::Whole, scope, limit);
+        }
+        set.other(Group::Whole, &customer, Shelf::Holds);
+        let names: Vec<_> = set.keys().map(ToString::to_string).collect();
+        let right =
+            ["tg1:{shared}:pool:mini:rates", "tg1:{c:c}:rates", "tg1:{c:c}:budgets", "tg1:{c:c}:said", "tg1:{c:c}:holds"];
+        assert_eq!((names.as_slice(), set.limits(), set.values(), set.count()), (&right.map(String::from)[..], 3, 4, 5));
+        assert_eq!(limits.map(|(scope, limit)| set.place_of_limit(Group::Whole, scope, limit)), [1, 2, 3, 2]);
+        assert_eq!((set.place_of_known(&said), set.place_of(Group::Whole, &customer, Shelf::Holds)), (4, 5));
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub(super) fn seen(reply: &Value, claims: usize) -> Result<Seen, StoreError> {
     let strange = || StoreError::Failed(String::from("look answered something strange"));
     let Value::Array(parts) = reply else { return Err(strange()) };
     let [decision, Value::Array(fields)] = parts.as_slice() else { return Err(strange()) };
-    let decision = reply::decision(decision, claims)?;
+    let decision = reply::decided(decision, claims)?.decision;
     let mut holds = Vec::with_capacity(fields.len() / 2);
     for pair in fields.chunks_exact(2) {
         let [Value::BulkString(id), Value::BulkString(record)] = pair else { return Err(strange()) };
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn holds_are_read_and_what_is_not_one_is_left_out() {
-        let decision = Value::Array([9_000, 0, 0, -1, 0].map(Value::Int).to_vec());
+        let decision = reply::tests::packed(&[9_000, 0, 0, -1, 0]);
         let record = "9500 p|tg1:{c:x}:budgets spend_day 86400 70|tg1:{c:x}:budgets requests_day 86400 1";
         let holds = Value::Array([text("0a"), text(record), text("0b"), text("nonsense")].to_vec());
         let right = Seen {

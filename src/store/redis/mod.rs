@@ -1,7 +1,7 @@
 //! The Redis store: the ledger of any number of gateways, decided by scripts inside the server.
 //!
-//! A request costs one `EVALSHA` of `lua/admit.lua` before the provider call and one of `lua/settle.lua` after it; a batch of
-//! settlements is one round trip. The scripts follow [`crate::limit::decide`] to the number. The time is the server's, so gateways
+//! A request costs one call of `lua/admit.lua` before the provider call and one of `lua/settle.lua` after it, both shared by requests that
+//! come together. The scripts follow [`crate::limit::decide`] to the number. The time is the server's, so gateways
 //! whose clocks disagree still decide alike.
 //!
 //! [`RedisServers`] says where: one server, the master that sentinels name (found anew whenever a connection is made), or a cluster. In
@@ -12,6 +12,7 @@
 //! place while that is away. While a slot of a cluster moves (resharding without atomic slot migration), scripts on its keys answer
 //! TRYAGAIN until it has arrived; they are repeated for as long as the deadline lets them.
 
+mod asks;
 pub mod audit;
 mod call;
 mod cluster;
@@ -30,10 +31,12 @@ mod series;
 mod servers;
 mod slots;
 mod split;
+mod stored;
 mod topology;
 
 pub use self::documents::RedisDocuments;
 
+use self::asks::Asks;
 use self::call::Ask;
 use self::confirm::Confirms;
 use self::floor::Floors;
@@ -47,11 +50,14 @@ use crate::domain::{ReservationId, Timestamp};
 use crate::limit::{Admission, Decision, Scope, ScopeKey, Settlement};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Settlements sent in one round trip; a longer batch takes several, so that none of them outlasts the deadline.
 const SETTLEMENTS_PER_CALL: usize = 128;
+/// Requests that one call of a script is about: what they share is read and written once, and nobody else is served meanwhile.
+const PER_SCRIPT: usize = 32;
 /// Budgets of which it is remembered what was spent.
 const REMEMBERED: usize = 200_000;
 
@@ -62,6 +68,7 @@ pub struct RedisLedger {
     confirms: Confirms,
     lost_hold: LostHold,
     floors: Arc<Floors>,
+    asks: Asks,
 }
 
 impl RedisLedger {
@@ -85,7 +92,9 @@ impl RedisLedger {
     pub fn open(servers: &RedisServers, deadline: Duration) -> Result<Self, StoreError> {
         let confirms = Confirms::new(split::provisional(deadline));
         let floors = Arc::new(Floors::new(REMEMBERED));
-        Ok(Self { servers: Servers::open(servers, deadline)?, confirms, lost_hold: LostHold::default(), floors })
+        let servers = Servers::open(servers, deadline)?;
+        let asks = Asks::new(&servers, &floors, deadline);
+        Ok(Self { servers, confirms, lost_hold: LostHold::default(), floors, asks })
     }
 
     /// The same ledger; holds of gateways that died are treated so when it sweeps.
@@ -107,11 +116,10 @@ impl RedisLedger {
 
     /// One call of `admit.lua`.
     async fn decide(&self, ask: &Ask<'_>, now: Option<Timestamp>) -> Result<Decision, StoreError> {
-        let slot = ask.group.slot(&ask.admission.customer.owner);
-        let reply = self.servers.one(slot, ask.command(self.servers.scripts().admit(), &self.floors, now)).await?;
-        let decision = reply::decision(&reply, ask.claims().count())?;
-        self.floors.decided(ask.claims(), &decision, &reply);
-        Ok(decision)
+        match asks::alone(&self.servers, &self.floors, ask, now).await? {
+            Asked::Decided(decision) => Ok(decision),
+            Asked::Stale(_) => Err(StoreError::Failed(String::from("admit compared what it was not told"))),
+        }
     }
 
     /// The keys of the numbers that must be known of a customer and of the plans, and their slots.
@@ -141,13 +149,12 @@ impl RedisLedger {
     async fn exchange(&self, old: &Settlement, ask: &Ask<'_>, now: Option<Timestamp>) -> Result<Decision, StoreError> {
         let slot = ask.group.slot(&ask.admission.customer.owner);
         let command = call::replace(self.servers.scripts().replace(), old, ask, &self.floors, now);
-        let reply = self.servers.one(slot, command).await?;
-        let decision = reply::decision(&reply, ask.claims().count())?;
+        let decided = reply::decided(&self.servers.one(slot, command).await?, ask.claims().count())?;
         // A refusal tells how things would stand, not how they do.
-        if decision.admitted {
-            self.floors.decided(ask.claims(), &decision, &reply);
+        if decided.decision.admitted {
+            self.floors.decided(ask.claims(), &decided);
         }
-        Ok(decision)
+        Ok(decided.decision)
     }
 
     /// Settles in every group, whatever the lines mention: a reservation may hold there what its gateway never heard of.
@@ -178,7 +185,8 @@ impl RedisLedger {
         Ok(())
     }
 
-    /// One round trip of settlements: which one, in which group, and whether its rates were charged. Whether each hold was known.
+    /// One round trip of settlements: which one, in which group, and whether its rates were charged. Whether each hold was known. Those
+    /// whose keys lie in one slot are one call.
     async fn settle_in(
         &self,
         part: &[Settlement],
@@ -188,17 +196,32 @@ impl RedisLedger {
         if calls.is_empty() {
             return Ok(Vec::new());
         }
+        let mut together: BTreeMap<u16, Vec<(usize, Group)>> = BTreeMap::new();
+        for (place, (n, group, _)) in calls.iter().enumerate() {
+            together.entry(group.slot(&part[*n].customer.owner)).or_default().push((place, *group));
+        }
+        let mut batches = Vec::new();
+        for (slot, ends) in &together {
+            // Two groups never share a slot, but that is for hashing to say: a call is about one of them.
+            for ends in ends.chunk_by(|(_, one), (_, other)| one == other) {
+                batches.extend(ends.chunks(PER_SCRIPT).map(|ends| (*slot, ends)));
+            }
+        }
         let sha = self.servers.scripts().settle();
-        let command = |&(n, group, charged): &(usize, Group, bool)| {
-            let slot = group.slot(&part[n].customer.owner);
-            (slot, call::settle(sha, group, &part[n], charged, &self.floors, now))
+        let command = |(slot, ends): &(u16, &[(usize, Group)])| {
+            let settlements: Vec<_> = ends.iter().map(|(place, _)| (&part[calls[*place].0], calls[*place].2)).collect();
+            (*slot, call::settle(sha, ends[0].1, &settlements, &self.floors, now))
         };
-        let replies = self.servers.all(calls.iter().map(command).collect()).await?;
-        let known = |(&(n, group, _), reply)| {
-            self.floors.settled(call::lines_in(group, &part[n]), reply);
-            reply::settled(reply)
-        };
-        calls.iter().zip(&replies).map(known).collect()
+        let replies = self.servers.all(batches.iter().map(command).collect()).await?;
+        let mut known = vec![false; calls.len()];
+        for ((_, ends), reply) in batches.iter().zip(replies) {
+            for ((place, group), reply) in ends.iter().zip(reply::each("settle", reply, ends.len())?) {
+                let settled = reply::settled(&reply)?;
+                self.floors.settled(call::lines_in(*group, &part[calls[*place].0]), &settled);
+                known[*place] = settled.known;
+            }
+        }
+        Ok(known)
     }
 }
 
@@ -206,7 +229,10 @@ impl Ledger for RedisLedger {
     fn admit<'a>(&'a self, admission: &'a Admission, now: Option<Timestamp>) -> BoxFuture<'a, Result<Decision, StoreError>> {
         async move {
             match &self.servers {
-                Servers::One(_) => self.decide(&Ask::all(admission, Group::Whole), now).await,
+                Servers::One(_) => match self.asks.ask(admission, None, now).await? {
+                    Asked::Decided(decision) => Ok(decision),
+                    Asked::Stale(_) => Err(StoreError::Failed(String::from("admit compared what it was not told"))),
+                },
                 Servers::Cluster(_) => split::admit(self, admission, now).await,
             }
         }
@@ -220,25 +246,17 @@ impl Ledger for RedisLedger {
         now: Option<Timestamp>,
     ) -> BoxFuture<'a, Result<Asked, StoreError>> {
         async move {
-            let ask = match &self.servers {
-                Servers::One(_) => Ask::all(admission, Group::Whole),
+            match &self.servers {
+                Servers::One(_) => self.asks.ask(admission, Some(*known), now).await,
                 // Their numbers lie in two slots, and who asks both groups cannot take anything back so late: they are looked at before.
                 Servers::Cluster(_) => {
                     let in_force = self.in_force(&admission.customer).await?;
                     if in_force != *known {
                         return Ok(Asked::Stale(in_force));
                     }
-                    return split::admit(self, admission, now).await.map(Asked::Decided);
+                    split::admit(self, admission, now).await.map(Asked::Decided)
                 }
-            };
-            let command = ask.command_known(self.servers.scripts().admit_known(), known, &self.floors, now);
-            let reply = self.servers.one(ask.group.slot(&admission.customer.owner), command).await?;
-            if let Some(in_force) = reply::stale(&reply)? {
-                return Ok(Asked::Stale(in_force));
             }
-            let decision = reply::decision(&reply, ask.claims().count())?;
-            self.floors.decided(ask.claims(), &decision, &reply);
-            Ok(Asked::Decided(decision))
         }
         .boxed()
     }
@@ -297,7 +315,7 @@ impl Ledger for RedisLedger {
             let groups = self.servers.groups();
             let group = *groups.iter().find(|group| group.keeps(scope.scope)).expect("every scope lies in a group");
             let customer = scope.owner.split('/').next().unwrap_or_default();
-            let mut command = redis::cmd("HGETALL");
+            let mut command = redis::cmd("GET");
             command.arg(Key { scope, shelf: Shelf::Budgets, group });
             reply::balances(&self.servers.one(group.slot(customer), command).await?)
         }
@@ -312,7 +330,7 @@ impl Ledger for RedisLedger {
             let admission = Admission { reservation, customer, claims, elastic: None, lease: 0 };
             let ask = Ask { mode: call::Mode::Refused, ..Ask::all(&admission, self.servers.groups()[0]) };
             let slot = ask.group.slot(&admission.customer.owner);
-            let reply = self.servers.one(slot, ask.command(self.servers.scripts().look(), &self.floors, now)).await?;
+            let reply = self.servers.one(slot, call::look(self.servers.scripts().look(), &ask, &self.floors, now)).await?;
             look::seen(&reply, admission.claims.len())
         }
         .boxed()

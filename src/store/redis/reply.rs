@@ -1,30 +1,45 @@
 //! What the scripts answered, read strictly: a reply of another length or type is a failure of the store, never a zero.
 
-use super::keys::budget_named;
+use super::stored::{self, StoredBudget};
 use crate::domain::Timestamp;
 use crate::limit::{Decision, Outcome, Verdict};
 use crate::store::{Balance, Known, StoreError};
 use redis::Value;
 use std::sync::Arc;
 
-/// Integers before those of the first claim.
-const HEAD: usize = 4;
-/// Integers per claim.
-const PER_CLAIM: usize = 7;
+/// Numbers before those of the first claim: now, admitted, start, granted cap, budgets repaired.
+const HEAD: usize = 5;
+/// Numbers per claim.
+const PER_CLAIM: usize = 8;
 
-/// The reply of `admit.lua` or `replace.lua` to this many claims.
-pub(super) fn decision(reply: &Value, claims: usize) -> Result<Decision, StoreError> {
-    // Behind them the floor's, see `floor.rs`.
-    let numbers = integers("admit", reply, HEAD + PER_CLAIM * claims + 1 + claims)?;
+/// A decision as `claims.lua` packs it.
+pub(super) struct Decided {
+    /// The decision.
+    pub(super) decision: Decision,
+    /// Of the budget of each claim, how often what is spent was lowered on purpose; zero of what is no budget.
+    pub(super) generations: Vec<u64>,
+    /// Budgets of which the server had lost something.
+    pub(super) repaired: u64,
+}
+
+/// The decision on this many claims.
+pub(super) fn decided(reply: &Value, claims: usize) -> Result<Decided, StoreError> {
+    let numbers = numbers("admit", reply)?;
+    if numbers.len() != HEAD + PER_CLAIM * claims {
+        return Err(StoreError::Failed(format!("admit gave {} numbers for {claims} claims", numbers.len())));
+    }
     let (head, rest) = numbers.split_at(HEAD);
     let granted = if head[3] == -1 { None } else { Some(natural(head[3])?) };
-    Ok(Decision {
+    let of_claims = rest.chunks_exact(PER_CLAIM);
+    let decision = Decision {
         at: Timestamp(natural(head[0])?),
         admitted: head[1] == 1,
         start_in: natural(head[2])?,
         granted,
-        verdicts: rest.chunks_exact(PER_CLAIM).take(claims).map(verdict).collect::<Result<_, _>>()?,
-    })
+        verdicts: of_claims.clone().map(verdict).collect::<Result<_, _>>()?,
+    };
+    let generations = of_claims.map(|numbers| natural(numbers[PER_CLAIM - 1])).collect::<Result<_, _>>()?;
+    Ok(Decided { decision, generations, repaired: natural(head[4])? })
 }
 
 fn verdict(numbers: &[i64]) -> Result<Verdict, StoreError> {
@@ -42,14 +57,22 @@ fn verdict(numbers: &[i64]) -> Result<Verdict, StoreError> {
     Ok(Verdict { outcome, used: n(2)?, held: n(3)?, remaining: n(4)?, reset_in: n(5)?, booked: n(6)? })
 }
 
-/// Of the reply of `admit.lua` behind `known.lua`: what is in force instead, if that is what it says.
+/// What is in force instead of what was known, if that is the answer to an admission.
 pub(super) fn stale(reply: &Value) -> Result<Option<Known>, StoreError> {
-    match reply {
-        Value::Array(parts) if matches!(parts.as_slice(), [Value::Int(-1), ..]) => {
-            let numbers = integers("known", reply, 3)?;
-            Ok(Some(Known { customer: natural(numbers[1])?, plans: natural(numbers[2])? }))
-        }
+    match numbers("admit", reply)?[..] {
+        [-1, customer, plans] => Ok(Some(Known { customer: natural(customer)?, plans: natural(plans)? })),
         _ => Ok(None),
+    }
+}
+
+/// The replies of a script that answers many questions: one to each.
+pub(super) fn each(script: &str, reply: Value, questions: usize) -> Result<Vec<Value>, StoreError> {
+    match reply {
+        Value::Array(replies) if replies.len() == questions => Ok(replies),
+        Value::Array(replies) => {
+            Err(StoreError::Failed(format!("{script} gave {} answers to {questions} questions", replies.len())))
+        }
+        other => Err(unexpected(script, &other)),
     }
 }
 
@@ -64,22 +87,38 @@ pub(super) fn number(reply: &Value) -> Result<u64, StoreError> {
     }
 }
 
-/// The reply of `settle.lua`: whether the hold was known, now or when it was settled before. Whether something was booked is the
-/// script's business.
-pub(super) fn settled(reply: &Value) -> Result<bool, StoreError> {
-    let Value::Array(items) = reply else { return Err(unexpected("settle", reply)) };
-    Ok(!matches!(integers("settle", reply, items.len().max(2))?[1], 2 | 4))
+/// What `settle.lua` said of one reservation.
+pub(super) struct Settled {
+    /// Whether the hold was known, now or when it was settled before. Whether something was booked is the script's business.
+    pub(super) known: bool,
+    /// Budgets of which the server had lost something.
+    pub(super) repaired: u64,
+    /// Of each budget line, what is spent in its period and the generation; empty if it was settled before.
+    pub(super) left: Vec<[u64; 2]>,
+}
+
+/// The answer to one settlement.
+pub(super) fn settled(reply: &Value) -> Result<Settled, StoreError> {
+    let numbers = numbers("settle", reply)?.into_iter().map(natural).collect::<Result<Vec<_>, _>>()?;
+    let known = |how: u64| !matches!(how, 2 | 4);
+    match numbers[..] {
+        [how @ (0 | 4)] => Ok(Settled { known: known(how), repaired: 0, left: Vec::new() }),
+        [how @ 1..=3, repaired, ref left @ ..] if left.len() % 2 == 0 => {
+            Ok(Settled { known: known(how), repaired, left: left.as_chunks().0.to_vec() })
+        }
+        _ => Err(unexpected("settle", reply)),
+    }
 }
 
 /// The reply of `renew.lua`. A hold that is not there is no fault: it may just have been settled.
 pub(super) fn renewed(reply: &Value) -> Result<(), StoreError> {
-    integers("renew", reply, 2).map(drop)
+    if matches!(reply, Value::Int(0 | 1)) { Ok(()) } else { Err(unexpected("renew", reply)) }
 }
 
-/// The reply of `sweep.lua`: how many holds it booked, and hashes that it needs declared to book more.
+/// The reply of `sweep.lua`: how many holds it booked, and keys that it needs declared to book more.
 pub(super) fn swept(reply: &Value) -> Result<(usize, Vec<String>), StoreError> {
     let Value::Array(items) = reply else { return Err(unexpected("sweep", reply)) };
-    let [Value::Int(_), Value::Int(booked), named @ ..] = items.as_slice() else { return Err(unexpected("sweep", reply)) };
+    let [Value::Int(booked), named @ ..] = items.as_slice() else { return Err(unexpected("sweep", reply)) };
     let name = |item: &Value| match item {
         Value::BulkString(name) => String::from_utf8(name.clone()).map_err(|_| unexpected("sweep", item)),
         other => Err(unexpected("sweep", other)),
@@ -90,9 +129,9 @@ pub(super) fn swept(reply: &Value) -> Result<(usize, Vec<String>), StoreError> {
 
 /// The reply of `lower.lua` to this many lines: used, held, remaining and time to reset of each.
 pub(super) fn lowered(reply: &Value, lines: usize) -> Result<Vec<[u64; 4]>, StoreError> {
-    let numbers = integers("lower", reply, 1 + 4 * lines)?;
-    let line = |n: &[i64]| Ok([natural(n[0])?, natural(n[1])?, natural(n[2])?, natural(n[3])?]);
-    numbers[1..].chunks_exact(4).map(line).collect()
+    let numbers = numbers("lower", reply)?.into_iter().map(natural).collect::<Result<Vec<_>, _>>()?;
+    let (lowered, rest) = numbers.as_chunks();
+    if rest.is_empty() && lowered.len() == lines { Ok(lowered.to_vec()) } else { Err(unexpected("lower", reply)) }
 }
 
 /// The reply of `TIME`.
@@ -118,33 +157,28 @@ pub(super) fn owners(reply: &Value) -> Result<Vec<Arc<str>>, StoreError> {
     members.iter().map(owner).collect()
 }
 
-/// A `budgets` hash. A field that is not ours or not readable is skipped: the scripts treat it as never seen.
+/// The balances under a key of budgets. What is not as a gateway writes it is skipped: the scripts treat it as never seen.
 pub(super) fn balances(reply: &Value) -> Result<Vec<Balance>, StoreError> {
-    let Value::Array(items) = reply else { return Err(unexpected("read", reply)) };
-    let mut balances: Vec<_> = items.chunks_exact(2).filter_map(|pair| balance(&pair[0], &pair[1])).collect();
+    let stored = match reply {
+        Value::Nil => return Ok(Vec::new()),
+        Value::BulkString(stored) => stored::budgets(stored).unwrap_or_default(),
+        _ => return Err(unexpected("read", reply)),
+    };
+    let mut balances: Vec<_> = stored.into_iter().flatten().map(balance).collect();
     balances.sort_by_key(|balance| balance.limit);
     Ok(balances)
 }
 
-/// `<start> <spent> <held>` of the present period, then the same of the one before, and the generation.
-fn balance(field: &Value, value: &Value) -> Option<Balance> {
-    let (Value::BulkString(field), Value::BulkString(value)) = (field, value) else { return None };
-    let mut numbers = std::str::from_utf8(value).ok()?.split(' ').map(str::parse::<u64>);
-    let mut next = || numbers.next()?.ok();
-    let (period, spent, held) = (next()?, next()?, next()?);
-    Some(Balance { limit: budget_named(field)?, period, spent, held })
+const fn balance(stored: StoredBudget) -> Balance {
+    let (period, spent, held) = stored.periods[0];
+    Balance { limit: stored.limit, period, spent, held }
 }
 
-fn integers(script: &str, reply: &Value, count: usize) -> Result<Vec<i64>, StoreError> {
-    let Value::Array(items) = reply else { return Err(unexpected(script, reply)) };
-    if items.len() != count {
-        return Err(StoreError::Failed(format!("{script} gave {} values instead of {count}", items.len())));
+fn numbers(script: &str, reply: &Value) -> Result<Vec<i64>, StoreError> {
+    match reply {
+        Value::BulkString(packed) => stored::unpacked(packed).ok_or_else(|| unexpected(script, reply)),
+        _ => Err(unexpected(script, reply)),
     }
-    let integer = |item: &Value| match item {
-        Value::Int(n) => Ok(*n),
-        other => Err(unexpected(script, other)),
-    };
-    items.iter().map(integer).collect()
 }
 
 fn natural(n: i64) -> Result<u64, StoreError> {
@@ -164,13 +198,14 @@ fn unexpected(script: &str, value: &Value) -> StoreError {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::domain::Period;
     use crate::limit::LimitName;
 
-    fn ints(numbers: &[i64]) -> Value {
-        Value::Array(numbers.iter().map(|n| Value::Int(*n)).collect())
+    /// Packed numbers, as scripts answer.
+    pub(in crate::store::redis) fn packed(numbers: &[i32]) -> Value {
+        Value::BulkString(numbers.iter().flat_map(|n| f64::from(*n).to_le_bytes()).collect())
     }
 
     fn text(text: &str) -> Value {
@@ -179,43 +214,53 @@ mod tests {
 
     #[test]
     fn a_decision_is_read_to_the_number() {
-        let reply = ints(&[9_000, 1, 1_800_000, 512, 1, 1_800_000, 10, 0, 0, 2_000_000, 5, 0, 7]);
+        let reply = packed(&[9_000, 1, 1_800_000, 512, 2, 1, 1_800_000, 10, 0, 0, 2_000_000, 5, 7]);
         let verdict =
             Verdict { outcome: Outcome::Starts(1_800_000), used: 10, held: 0, remaining: 0, reset_in: 2_000_000, booked: 5 };
         let right =
             Decision { at: Timestamp(9_000), admitted: true, start_in: 1_800_000, granted: Some(512), verdicts: vec![verdict] };
-        assert_eq!(decision(&reply, 1).expect("well-formed"), right);
+        let Decided { decision, generations, repaired } = decided(&reply, 1).expect("well-formed");
+        assert_eq!((decision, generations, repaired), (right, vec![7], 2));
+        assert_eq!(stale(&reply), Ok(None));
+        assert_eq!(stale(&packed(&[-1, 3, 4])), Ok(Some(Known { customer: 3, plans: 4 })));
     }
 
     #[test]
     fn a_reply_of_another_shape_is_a_failure_and_not_a_zero() {
-        let mut nil_inside = vec![Value::Int(1); 13];
-        nil_inside[5] = Value::Nil;
         for (reply, claims) in [
             (Value::Nil, 0),
             (Value::Okay, 0),
             (Value::Int(1), 0),
             (Value::Array(Vec::new()), 0),
-            (ints(&[9, 1, 0, -1]), 1),
-            (ints(&[9, 1, 0, -1, 0, 0]), 0),
-            (ints(&[9, 1, -3, -1, 0]), 0),
-            (ints(&[9, 1, 0, -1, 7, 0, 0, 0, 0, 0, 0, 0, 0]), 1),
-            (Value::Array(nil_inside), 1),
+            (text("9, 1, 0, -1, 0 and then"), 0),
+            (packed(&[9, 1, 0, -1]), 0),
+            (packed(&[9, 1, 0, -1, 0]), 1),
+            (packed(&[9, 1, -3, -1, 0]), 0),
+            (packed(&[9, 1, 0, -1, 0, 7, 0, 0, 0, 0, 0, 0, 0]), 1),
         ] {
-            assert!(matches!(decision(&reply, claims), Err(StoreError::Failed(_))), "{reply:?}");
+            assert!(matches!(decided(&reply, claims), Err(StoreError::Failed(_))), "{reply:?}");
         }
-        for reply in [Value::Nil, ints(&[9]), Value::Array(vec![Value::Int(1), Value::Nil])] {
+        for reply in [Value::Nil, Value::Int(1), packed(&[]), packed(&[1]), packed(&[0, 0]), packed(&[1, 0, 5]), packed(&[5, 0])] {
             assert!(matches!(settled(&reply), Err(StoreError::Failed(_))), "{reply:?}");
         }
+        assert!(each("admit", Value::Array(vec![Value::Nil]), 2).is_err() && each("admit", Value::Nil, 0).is_err());
+    }
+
+    #[test]
+    fn a_settlement_tells_what_is_left() {
+        let read = |numbers: &[i32]| settled(&packed(numbers)).map(|settled| (settled.known, settled.repaired, settled.left));
+        assert_eq!(read(&[1, 0, 5, 2, 6, 0]), Ok((true, 0, vec![[5, 2], [6, 0]])));
+        assert_eq!(read(&[2, 3]), Ok((false, 3, Vec::new())));
+        assert_eq!((read(&[0]), read(&[4])), (Ok((true, 0, Vec::new())), Ok((false, 0, Vec::new()))));
     }
 
     #[test]
     fn what_a_sweep_needs_declared_is_read() {
-        let named = Value::Array(vec![Value::Int(9), Value::Int(2), text("tg1:{shared}:app:shop:budgets")]);
+        let named = Value::Array(vec![Value::Int(2), text("tg1:{shared}:app:shop:budgets")]);
         assert_eq!(swept(&named), Ok((2, vec![String::from("tg1:{shared}:app:shop:budgets")])));
-        assert_eq!(swept(&ints(&[9, 0])), Ok((0, Vec::new())));
-        assert_eq!(lowered(&ints(&[9, 1, 2, 3, 4, 5, 6, 7, 8]), 2), Ok(vec![[1, 2, 3, 4], [5, 6, 7, 8]]));
-        for reply in [Value::Nil, ints(&[9]), ints(&[9, -1]), ints(&[9, 1, 1])] {
+        assert_eq!(swept(&Value::Array(vec![Value::Int(0)])), Ok((0, Vec::new())));
+        assert_eq!(lowered(&packed(&[1, 2, 3, 4, 5, 6, 7, 8]), 2), Ok(vec![[1, 2, 3, 4], [5, 6, 7, 8]]));
+        for reply in [Value::Nil, Value::Array(Vec::new()), Value::Array(vec![Value::Int(-1)])] {
             assert!(matches!(swept(&reply), Err(StoreError::Failed(_))), "{reply:?}");
             assert!(matches!(lowered(&reply, 1), Err(StoreError::Failed(_))), "{reply:?}");
         }
@@ -223,14 +268,11 @@ mod tests {
 
     #[test]
     fn balances_skip_what_is_not_ours() {
-        let fields =
-            ["tokens_day", "86400 5 6 0 0 0 0", "spend_day", "86400 7 8 0 1 2 3", "spend_week", "abc", "other", "1 2 3 4 5 6 7"];
-        let read = balances(&Value::Array(fields.map(text).to_vec())).expect("an array");
-        let right = [
-            Balance { limit: LimitName::Spend(Period::Day), period: 86_400, spent: 7, held: 8 },
-            Balance { limit: LimitName::TokenQuota(Period::Day), period: 86_400, spent: 5, held: 6 },
-        ];
-        assert_eq!(read, right);
-        assert!(balances(&Value::Nil).is_err());
+        let day = LimitName::TokenQuota(Period::Day);
+        let stored = Value::BulkString(stored::tests::stored(day, [86_400.0, 5.0, 6.0, 0.0, 0.0, 0.0, 0.0]));
+        assert_eq!(balances(&stored), Ok(vec![Balance { limit: day, period: 86_400, spent: 5, held: 6 }]));
+        let broken = Value::BulkString(stored::tests::stored(day, [86_400.0, -5.0, 6.0, 0.0, 0.0, 0.0, 0.0]));
+        assert_eq!((balances(&broken), balances(&text("odd")), balances(&Value::Nil)), (Ok(vec![]), Ok(vec![]), Ok(vec![])));
+        assert!(balances(&Value::Int(1)).is_err());
     }
 }

@@ -6,7 +6,6 @@ const LIMITS: &str = include_str!("../../../lua/limits.lua");
 const CLAIMS: &str = include_str!("../../../lua/claims.lua");
 const ENDS: &str = include_str!("../../../lua/ends.lua");
 const ADMIT: &str = include_str!("../../../lua/admit.lua");
-const KNOWN: &str = include_str!("../../../lua/known.lua");
 const SETTLE: &str = include_str!("../../../lua/settle.lua");
 const REPLACE: &str = include_str!("../../../lua/replace.lua");
 const RENEW: &str = include_str!("../../../lua/renew.lua");
@@ -16,13 +15,13 @@ const LOOK: &str = include_str!("../../../lua/look.lua");
 const DOCUMENTS: &str = include_str!("../../../lua/documents.lua");
 const DOCUMENT_GET: &str = include_str!("../../../lua/document_get.lua");
 const DOCUMENT_PUT: &str = include_str!("../../../lua/document_put.lua");
+const DOCUMENT_PUT_MANY: &str = include_str!("../../../lua/document_put_many.lua");
 const DOCUMENT_LIST: &str = include_str!("../../../lua/document_list.lua");
 const SERIES_ADD: &str = include_str!("../../../lua/series_add.lua");
 
 /// All scripts with the parts they share in front.
 pub(super) struct Scripts {
     admit: Prepared,
-    admit_known: Prepared,
     settle: Prepared,
     replace: Prepared,
     renew: Prepared,
@@ -30,6 +29,7 @@ pub(super) struct Scripts {
     look: Prepared,
     document_get: Prepared,
     document_put: Prepared,
+    document_put_many: Prepared,
     document_list: Prepared,
     series_add: Prepared,
     /// Only a cluster needs it.
@@ -51,7 +51,6 @@ impl Scripts {
         };
         Self {
             admit: prepare(LIMITS, &[CLAIMS, ADMIT]),
-            admit_known: prepare(LIMITS, &[KNOWN, CLAIMS, ADMIT]),
             settle: prepare(LIMITS, &[ENDS, SETTLE]),
             replace: prepare(LIMITS, &[ENDS, CLAIMS, REPLACE]),
             renew: prepare(LIMITS, &[RENEW]),
@@ -59,20 +58,16 @@ impl Scripts {
             look: prepare(LIMITS, &[CLAIMS, LOOK]),
             document_get: prepare(DOCUMENTS, &[DOCUMENT_GET]),
             document_put: prepare(DOCUMENTS, &[DOCUMENT_PUT]),
+            document_put_many: prepare(DOCUMENTS, &[DOCUMENT_PUT_MANY]),
             document_list: prepare(DOCUMENTS, &[DOCUMENT_LIST]),
             series_add: prepare("", &[SERIES_ADD]),
-            lower: clustered.then(|| prepare(LIMITS, &[LOWER])),
+            lower: clustered.then(|| prepare(LIMITS, &[ENDS, LOWER])),
         }
     }
 
     /// What `EVALSHA` takes for an admission.
     pub(super) fn admit(&self) -> &str {
         &self.admit.sha
-    }
-
-    /// What `EVALSHA` takes for an admission that is only decided if what is known is in force.
-    pub(super) fn admit_known(&self) -> &str {
-        &self.admit_known.sha
     }
 
     /// What `EVALSHA` takes for a settlement.
@@ -115,6 +110,11 @@ impl Scripts {
         &self.document_put.sha
     }
 
+    /// What `EVALSHA` takes for writing documents whatever is there.
+    pub(super) fn document_put_many(&self) -> &str {
+        &self.document_put_many.sha
+    }
+
     /// What `EVALSHA` takes for listing documents.
     pub(super) fn document_list(&self) -> &str {
         &self.document_list.sha
@@ -127,8 +127,8 @@ impl Scripts {
 
     /// Adds the commands that make a server know them all.
     pub(super) fn load(&self, pipeline: &mut Pipeline) {
-        let documents = [&self.document_get, &self.document_put, &self.document_list, &self.series_add];
-        let ledger = [&self.admit, &self.admit_known, &self.settle, &self.replace, &self.renew, &self.sweep, &self.look];
+        let documents = [&self.document_get, &self.document_put, &self.document_put_many, &self.document_list, &self.series_add];
+        let ledger = [&self.admit, &self.settle, &self.replace, &self.renew, &self.sweep, &self.look];
         for script in ledger.into_iter().chain(documents).chain(&self.lower) {
             pipeline.cmd("SCRIPT").arg("LOAD").arg(&script.source);
         }

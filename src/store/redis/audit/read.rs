@@ -2,6 +2,7 @@
 
 use super::super::keys::{Index, budget_named};
 use super::super::slots;
+use super::super::stored::{self, StoredBudget};
 use crate::limit::LimitName;
 use crate::store::StoreError;
 use redis::Value;
@@ -9,7 +10,7 @@ use redis::Value;
 /// One budget in one period.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::store::redis) struct Held {
-    /// The hash it is kept in.
+    /// The key it is kept in.
     pub(in crate::store::redis) key: String,
     /// Its limit.
     pub(in crate::store::redis) limit: LimitName,
@@ -41,7 +42,10 @@ pub(super) struct Beside {
     pub(super) only: Option<String>,
 }
 
-const HOLDS: &str = ":holds";
+/// How names of hashes of holds end.
+pub(super) const HOLDS: &str = ":holds";
+/// How names of keys of budgets end.
+pub(super) const BUDGETS: &str = ":budgets";
 /// The index on one server, and of what all share in a cluster.
 const SHARED: &str = "tg1:{shared}";
 
@@ -105,13 +109,6 @@ fn number(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-/// Start, spent and held of the two periods of a budget as `limits.lua` stores it.
-pub(super) fn periods(text: &[u8]) -> Option<[(u64, u64, u64); 2]> {
-    let numbers = std::str::from_utf8(text).ok()?.split(' ').map(number).collect::<Option<Vec<_>>>()?;
-    let [a, b, c, d, e, f, _] = numbers[..] else { return None };
-    Some([(a, b, c), (d, e, f)])
-}
-
 /// Fields and values of a hash.
 pub(super) fn fields(reply: &Value) -> Vec<(Vec<u8>, Vec<u8>)> {
     let Value::Array(items) = reply else { return Vec::new() };
@@ -159,7 +156,7 @@ pub(super) fn lease(reply: &Value) -> Result<[Option<u64>; 2], StoreError> {
 }
 
 /// The reply of `audit.lua` about one period: what is stored as held (`None`: no budget) and what the holds add up to, where they differ.
-pub(super) fn budget(reply: &Value, period: u64) -> Result<Option<(Option<u64>, u64)>, StoreError> {
+pub(super) fn budget(reply: &Value, limit: LimitName, period: u64) -> Result<Option<(Option<u64>, u64)>, StoreError> {
     let strange = || StoreError::Failed(String::from("the audit of a budget answered something strange"));
     let Value::Array(items) = reply else { return Err(strange()) };
     let (stored, sums) = items.split_first().ok_or_else(strange)?;
@@ -173,8 +170,9 @@ pub(super) fn budget(reply: &Value, period: u64) -> Result<Option<(Option<u64>, 
             holds = text(&pair[1])?;
         }
     }
-    let stored = if let Value::BulkString(state) = stored { periods(state) } else { None };
-    let Some(known) = stored else { return Ok((holds > 0).then_some((None, holds))) };
+    let stored = if let Value::BulkString(stored) = stored { stored::budgets(stored) } else { None };
+    let budget = stored.and_then(|budgets| budgets.into_iter().flatten().find(|budget| budget.limit == limit));
+    let Some(StoredBudget { periods: known, .. }) = budget else { return Ok((holds > 0).then_some((None, holds))) };
     Ok(match known.iter().find(|(start, ..)| *start == period) {
         Some((.., held)) => (*held != holds).then_some((Some(*held), holds)),
         // What ended in a period that is long over is held nowhere any more.
@@ -232,9 +230,12 @@ mod tests {
 
     #[test]
     fn what_is_held_is_compared_with_the_period_it_belongs_to() {
+        let day = budget_named(b"spend_day").expect("a budget");
         let reply = |state: &str, sums: &[&str]| {
             let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
-            let state = if state.is_empty() { Value::Nil } else { text(state) };
+            let mut numbers = state.split(' ').map(|number| number.parse().unwrap_or(0.0));
+            let numbers = std::array::from_fn(|_| numbers.next().unwrap_or(0.0));
+            let state = if state.is_empty() { Value::Nil } else { Value::BulkString(stored::tests::stored(day, numbers)) };
             Value::Array([state].into_iter().chain(sums.iter().map(|sum| text(sum))).collect())
         };
         for (state, sums, found) in [
@@ -248,8 +249,8 @@ mod tests {
             ("", ["200", "8"], Some((None, 8))),
             ("", ["300", "8"], None),
         ] {
-            assert_eq!(budget(&reply(state, &sums), 200).expect("well-formed"), found, "{state} {sums:?}");
+            assert_eq!(budget(&reply(state, &sums), day, 200).expect("well-formed"), found, "{state} {sums:?}");
         }
-        assert!(budget(&Value::Int(1), 200).is_err());
+        assert!(budget(&Value::Int(1), day, 200).is_err());
     }
 }

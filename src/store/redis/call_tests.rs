@@ -1,0 +1,108 @@
+use super::*;
+use crate::domain::{Boundaries, Period, ReservationId};
+use crate::limit::{Bucket, LimitName, Scope};
+
+/// The arguments of a command: numbers where they are packed ones, text where not.
+fn words(cmd: &Cmd) -> Vec<String> {
+    let word = |arg| match arg {
+        redis::Arg::Simple(bytes) => match stored::unpacked(bytes) {
+            Some(numbers) if !numbers.is_empty() => numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(" "),
+            _ => String::from_utf8_lossy(bytes).into_owned(),
+        },
+        _ => String::from("?"),
+    };
+    cmd.args_iter().map(word).collect()
+}
+
+fn claims() -> Vec<Claim> {
+    let customer = ScopeKey { scope: Scope::Customer, owner: "c".into() };
+    let bucket = Bucket::new(10, 10, 60_000_000).expect("exact");
+    let rpm = Rule::Bucket { bucket, max_wait: 5, forgive: true, mirrors: false };
+    let day = Rule::Budget { cap: u64::MAX, boundaries: Boundaries([1, 2, 3, u64::MAX]) };
+    vec![
+        Claim { scope: customer.clone(), limit: LimitName::Rpm, rule: rpm, measure: Measure::Request, amount: 1 },
+        Claim { scope: customer, limit: LimitName::Spend(Period::Day), rule: day, measure: Measure::Money, amount: 7 },
+    ]
+}
+
+const ID: &str = "000000000000000000000000000000ff";
+
+#[test]
+fn an_admission_is_packed_as_the_script_reads_it() {
+    let claims = claims();
+    let customer = claims[0].scope.clone();
+    let admission = Admission { reservation: ReservationId::new(255), customer, claims, elastic: None, lease: 60 };
+    let known = Some(Known { customer: 8, plans: 6 });
+    let ask = Ask { known, ..Ask::all(&admission, Group::Whole) };
+    let plain = Ask { known: None, ..ask };
+    let asked = "5 6 0 60 0 0 0 0 0 2 1 2 98 1 5 0 0 10 1 6000000 0 2 8 109 7 0 2 0 9007199254740992 1 2 3 9000000000 0 0 0";
+    let right = [
+        &["EVALSHA", "SHA", "6", "tg1:{c:c}:rates", "tg1:{c:c}:budgets", "tg1:{c:c}:said", "tg1:{shared}:plans"][..],
+        &["tg1:{c:c}:holds", "tg1:{shared}:leases", "9 2 4 2", "3 4 8 6", asked, ID, "c", "0 0 0 0", asked, ID, "c"],
+    ];
+    assert_eq!(words(&admit("SHA", &[ask, plain], &Floors::new(9), Some(Timestamp(9)))), right.concat());
+}
+
+#[test]
+fn a_settlement_is_packed_as_the_script_reads_it() {
+    let lines = claims().into_iter().map(|claim| Line { claim, actual: 4, booked: 2 }).collect::<Vec<_>>();
+    let customer = lines[0].claim.scope.clone();
+    let end = Settlement { reservation: ReservationId::new(255), customer, lines };
+    let numbers = "3 4 5 6 1 2 1 2 98 1 4 2 1 10 1 6000000 0 2 8 109 7 4 2 0 9007199254740992 1 2 3 9000000000 0 0 0";
+    let right = [
+        &["EVALSHA", "SHA", "6", "tg1:{c:c}:rates", "tg1:{c:c}:budgets", "tg1:{c:c}:holds", "tg1:{c:c}:ends0"][..],
+        &["tg1:{c:c}:ends1", "tg1:{c:c}:lost", "0 2 1", numbers, ID, "|tg1:{c:c}:budgets spend_day 2 7"],
+    ];
+    assert_eq!(words(&settle("SHA", Group::Whole, &[(&end, true)], &Floors::new(9), None)), right.concat());
+}
+
+#[test]
+fn a_sweep_declares_what_it_is_told_to_once() {
+    let customer = ScopeKey { scope: Scope::Customer, owner: "c".into() };
+    let named = ["tg1:{x}:budgets".to_owned(), "tg1:{c:c}:holds".to_owned()];
+    let sweep =
+        Sweep { customer: &customer, group: Group::Whole, lost_hold: LostHold::Charge, most: 16, named: &named };
+    let right = [
+        &["EVALSHA", "SHA", "4", "tg1:{c:c}:holds", "tg1:{shared}:leases", "tg1:{c:c}:lost", "tg1:{x}:budgets"][..],
+        &["0 1 16 0", "c"],
+    ];
+    assert_eq!(words(&sweep.command("SHA", None)), right.concat());
+}
+
+#[test]
+fn renewals_and_sweeps_name_the_holds() {
+    let customer = ScopeKey { scope: Scope::Customer, owner: "c".into() };
+    let renewal = Renewal { reservation: ReservationId::new(255), customer: customer.clone(), lease: 60, metered: 7 };
+    let right = ["EVALSHA", "SHA", "2", "tg1:{c:c}:holds", "tg1:{shared}:leases", "9 60 7", ID, "c"];
+    assert_eq!(words(&renew("SHA", Group::Whole, &renewal, Some(Timestamp(9)))), right);
+    let sweep = Sweep { customer: &customer, group: Group::Whole, lost_hold: LostHold::Release, most: 16, named: &[] };
+    let right = ["EVALSHA", "SHA", "3", "tg1:{c:c}:holds", "tg1:{shared}:leases", "tg1:{c:c}:lost", "0 0 16 0", "c"];
+    assert_eq!(words(&sweep.command("SHA", None)), right);
+}
+
+#[test]
+fn in_a_cluster_a_call_is_about_one_group_only() {
+    let mut claims = claims();
+    let customer = claims[0].scope.clone();
+    claims.push(Claim { scope: ScopeKey { scope: Scope::App, owner: "shop".into() }, ..claims[1].clone() });
+    let elastic = Elastic::new(1_000, 500, 12, 2);
+    let admission = Admission { reservation: ReservationId::new(255), customer: customer.clone(), claims, elastic, lease: 60 };
+    let part = super::super::slots::Tag::of("c");
+    let own = |shelf: &str| format!("tg1:{part}:c:c:{shelf}");
+    let first = Ask { mode: Mode::Provisional, lease: 5, ..Ask::all(&admission, Group::Customer) };
+    let asked = "3 4 1 5 0 1000 500 12 2 2 1 2 98 1 5 0 0 10 1 6000000 0 2 8 109 7 0 2 0 9007199254740992 1 2 3 9000000000 0 0 0";
+    let keys = [own("rates"), own("budgets"), own("holds"), format!("tg1:{part}:leases")];
+    let rest = ["0 2 2 1", "0 0 0 0", asked, ID, "c"].map(String::from);
+    assert_eq!(words(&admit("SHA", &[first], &Floors::new(9), None))[3..], [&keys[..], &rest].concat());
+
+    let second = Ask { waits: 7, granted: Some(4), ..Ask::all(&admission, Group::Shared) };
+    let asked = "2 3 0 60 7 1000 500 4 2 1 1 8 109 3 0 2 0 9007199254740992 1 2 3 9000000000 0 0 0";
+    let right = ["tg1:{shared}:app:shop:budgets", "tg1:{shared}:c:c:holds", "tg1:{shared}:leases", "0 1 1 1", "0 0 0 0", asked, ID, "c"];
+    assert_eq!(words(&admit("SHA", &[second], &Floors::new(9), None))[3..], right);
+
+    let named = [own("user:u:budgets"), own("budgets")];
+    let sweep = Sweep { customer: &customer, group: Group::Customer, lost_hold: LostHold::Charge, most: 16, named: &named };
+    let keys = [own("holds"), format!("tg1:{part}:leases"), own("lost"), own("budgets"), own("user:u:budgets")];
+    let right = [&keys[..], &["0 1 16 1", "c"].map(String::from)].concat();
+    assert_eq!(words(&sweep.command("SHA", None))[3..], right);
+}
