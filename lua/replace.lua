@@ -20,12 +20,12 @@ read_hold(asked)
 
 settle(old, now)
 decide(asked, now)
+take(asked, now)
+asked.repaired = asked.repaired + old.repaired
 if not asked.admitted then
   asked.repaired = 0      -- nor is anything repaired that was found so
   return decision(asked, now)
 end
-asked.repaired = asked.repaired + old.repaired
-take(asked, now)
 
 -- write all
 
