@@ -157,7 +157,9 @@ async fn everything_adds_up(redis: bool) {
     }
     let loud = used(&beds, "loud").await;
     assert_eq!((loud.refused, loud.served + loud.failed, loud.plan()), (48, 2, Some("dry")), "two messages an hour: {loud:?}");
-    assert!(loud.refusals["customer.messages"] >= 40, "{loud:?}");
+    // Twelve name a model without a price. They are told that unless their bucket was just seen empty, which comes first.
+    let unpriced = loud.refusals.get("model_not_priced").copied().unwrap_or(0);
+    assert!(unpriced <= 12 && loud.refusals["customer.messages"] + unpriced == 48, "{loud:?}");
     let (today, history) = (today(&beds[0]), &beds[0].gateway.history);
     let mut everybody = Use::default();
     let mut by_model = 0;

@@ -295,6 +295,39 @@ async fn without_a_given_time_the_servers_clock_decides() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn those_who_come_together_share_calls_and_each_is_decided() {
+    let server = RedisServer::start();
+    let store = on(&server).await;
+    store.ask(0, vec![rpm(1)]).await; // a connection, and the scripts
+    let calls = || {
+        let stats: String = redis::cmd("INFO").arg("commandstats").query(&mut server.connection()).expect("INFO");
+        let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls=")).expect("scripts were called");
+        line.split(',').next().and_then(|calls| calls.parse::<u64>().ok()).expect("a number")
+    };
+    let before = calls();
+    // What all share, and what only one of twenty has: fifty of two hundred fit, each customer's ten at most.
+    let claims = |i: usize| vec![of(Scope::Customer, &format!("t{}", i % 20), rpm(6)), dollars(50 * DOLLAR, DOLLAR)];
+    let tasks: Vec<_> = (0..200)
+        .map(|i| {
+            let (ledger, admission) = (Arc::clone(&store.ledger), store.admission(claims(i)));
+            tokio::spawn(async move { ledger.admit(&admission, Some(NOON)).await.expect("the store answers") })
+        })
+        .collect();
+    let (mut admitted, mut left) = (0, Vec::new());
+    for task in tasks {
+        let decision = task.await.expect("no panic");
+        admitted += usize::from(decision.admitted);
+        left.extend(decision.admitted.then_some(decision.verdicts[1].held));
+    }
+    left.sort_unstable();
+    let right: Vec<_> = (1..=50).map(|n| n * DOLLAR).collect();
+    assert_eq!((admitted, left), (50, right), "each saw what the ones before it had taken");
+    assert_eq!(store.balance(&customer()).await.held, 50 * DOLLAR);
+    let calls = calls() - before;
+    assert!(calls < 100, "{calls} calls for 200 admissions");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frozen_server_costs_a_deadline_and_mixes_nothing_up() {
     let server = RedisServer::start();
     let deadline = Duration::from_millis(200);

@@ -44,9 +44,20 @@ struct Waiting {
     under_way: usize,
 }
 
+impl Waiting {
+    /// Who goes next: of those who still wait the first ones, as many as go by one time. (Only tests give one.)
+    fn next(&mut self) -> Vec<Waiter> {
+        self.queue.retain(|waiter| !waiter.answer.is_closed());
+        let Some(Waiter { now, .. }) = self.queue.first() else { return Vec::new() };
+        let together = self.queue.iter().take(PER_SCRIPT).take_while(|waiter| waiter.now == *now).count();
+        self.queue.drain(..together).collect()
+    }
+}
+
 struct Waiter {
     admission: Admission,
     known: Option<Known>,
+    now: Option<Timestamp>,
     answer: oneshot::Sender<Result<Asked, StoreError>>,
 }
 
@@ -65,10 +76,6 @@ impl Asks {
         known: Option<Known>,
         now: Option<Timestamp>,
     ) -> Result<Asked, StoreError> {
-        // A time that is given is not everybody's.
-        if now.is_some() {
-            return self.alone(admission, known, now).await;
-        }
         let waiter = {
             let mut waiting = self.0.waiting.lock();
             if waiting.under_way < UNDER_WAY && waiting.queue.is_empty() {
@@ -76,14 +83,14 @@ impl Asks {
                 None
             } else {
                 let (answer, asked) = oneshot::channel();
-                waiting.queue.push(Waiter { admission: admission.clone(), known, answer });
+                waiting.queue.push(Waiter { admission: admission.clone(), known, now, answer });
                 Some(asked)
             }
         };
         match waiter {
             None => {
                 let _turn = Turn(self);
-                self.alone(admission, known, None).await
+                self.alone(admission, known, now).await
             }
             Some(asked) => match timeout(self.0.patience, asked).await {
                 Ok(Ok(answer)) => answer,
@@ -102,17 +109,11 @@ impl Asks {
     async fn drive(&self) {
         let _turn = Turn(self);
         loop {
-            let waiters: Vec<Waiter> = {
-                let mut waiting = self.0.waiting.lock();
-                let most = waiting.queue.len().min(PER_SCRIPT);
-                waiting.queue.drain(..most).filter(|waiter| !waiter.answer.is_closed()).collect()
-            };
-            if waiters.is_empty() {
-                return;
-            }
+            let waiters = self.0.waiting.lock().next();
+            let Some(Waiter { now, .. }) = waiters.first() else { return };
             let asks: Vec<_> =
                 waiters.iter().map(|waiter| Ask { known: waiter.known, ..Ask::all(&waiter.admission, Group::Whole) }).collect();
-            let answers = together(&self.0.servers, &self.0.floors, &asks, None).await;
+            let answers = together(&self.0.servers, &self.0.floors, &asks, *now).await;
             match answers {
                 Ok(answers) => {
                     for (waiter, answer) in waiters.into_iter().zip(answers) {
