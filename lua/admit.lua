@@ -2,7 +2,7 @@
 -- step. Read all, check all, write all or (almost) nothing.
 --
 -- KEYS   in any order: holds of the customers (hash: reservation -> hold record, see claims.lua) and the index of leases (sorted set:
---        customer -> earliest deadline of a hold, or before it), which the admissions name by their place; before them
+--        customer -> earliest deadline of a hold, or before it), which is one for all, named by their place; before them
 --        1..l    what the claims live in (strings)
 --        l..m    numbers that must be known: which overrides of a customer are in force, which plans (absent: 0)
 -- ARGV   packed: now in microseconds (0: this server's time), l, m, number of admissions; then for each of them
@@ -13,7 +13,7 @@
 -- read all
 
 local head = numbers()
-local now, values, asked = clock(head[1]), load(head[2], head[3]), {}
+local now, values, asked, customers = clock(head[1]), load(head[2], head[3]), {}, {}
 for i = 1, head[4] do
   local known = numbers()
   local a = read_admission()
@@ -21,9 +21,9 @@ for i = 1, head[4] do
     local said, plans = tonumber(values[known[1]] or 0) or 0, tonumber(values[known[2]] or 0) or 0
     if said ~= known[3] or plans ~= known[4] then a.stale = pack('<ddd', -1, said, plans) end
   end
-  if not a.stale then read_hold(a) end
-  asked[i] = a
+  asked[i], customers[i] = a, a.customer
 end
+local indexed = read('ZMSCORE', asked[1].leases, unpack(customers)) or {}
 
 -- check all
 
@@ -41,12 +41,12 @@ end
 -- write all: what was admitted, or of a refused request only the message it was
 
 write_states(now)
-local indexed = {}        -- of two of one customer the second goes by what the first has written
-for _, a in ipairs(asked) do
+local written = {}        -- of two of one customer the second goes by what the first has written
+for i, a in ipairs(asked) do
   if not a.stale then
-    a.indexed = indexed[a.customer] or a.indexed
+    a.indexed = written[a.customer] or indexed[i]
     write_hold(a, now)
-    indexed[a.customer] = a.indexed
+    written[a.customer] = a.indexed
   end
 end
 return replies

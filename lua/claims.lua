@@ -9,7 +9,8 @@
 --     3 amount, 4 max_wait in microseconds, 5 measure (1 message, 2 money, 0 other), 6 ceiling (1 or 0)
 -- The decision on it, packed: now, admitted (1 or 0), start_in in microseconds, granted output cap (-1: as wanted), how many budgets were
 -- repaired, then for each claim:
---   outcome, its wait in microseconds, used, held, remaining, reset_in in microseconds, booked, generation (0: no budget)
+--   outcome, its wait in microseconds, three numbers of how its limit stands, generation (0: no budget)
+--   the three: 'b' level, at, 0 | 'w' used, microseconds until it is empty, second it is booked in | 'm' spent, held, start
 --
 -- Hold record: <deadline>|<key> <limit> <period start> <amount>|...   one part per budget: all that sweep.lua needs to book it.
 -- Between deadline and parts renew.lua adds a space and the nano-dollars metered so far, where it knows them. A space and `p` there
@@ -34,9 +35,8 @@ local function read_admission()
   return { n = n, holds = KEYS[n[1]], leases = KEYS[n[2]], reservation = text(), customer = text(), repaired = 0 }
 end
 
--- What is known of the reservation and of its customer. (One that claims no budget leaves nothing to be known.)
-local function read_hold(a)
-  a.hold = read('HGET', a.holds, a.reservation)
+-- When a sweeper would look at the customer anyway.
+local function read_index(a)
   a.indexed = read('ZSCORE', a.leases, a.customer)
 end
 
@@ -187,22 +187,24 @@ end
 
 local function write_hold(a, now)
   if #a.held == 0 then return end
-  local n, deadline, before = a.n, nil, nil
+  local n, parts = a.n, concat(a.held)
   local lease = n[4]
-  if a.hold then
-    -- A reservation may claim more later: its record then grows.
-    deadline, before = match(a.hold, '^(%d+)(.*)$')
+  local deadline = now + lease
+  local record = format(n[3] == 1 and '%d p%s' or '%d%s', deadline, parts)
+  local fresh = read('HSETNX', a.holds, a.reservation, record)
+  if fresh ~= 1 then
+    replace_foreign(a.holds)
+    -- A reservation may claim more later: its record then grows. A hold that is confirmed stays so.
+    local hold = redis.call('HGET', a.holds, a.reservation)
+    local before, rest = match(hold or '', '^(%d+)(.*)$')
+    if before then
+      deadline = math.max(tonumber(before), deadline)
+      if n[3] ~= 1 then rest = string.gsub(rest, '^ p', '') end
+      record = format('%d%s%s', deadline, rest, parts)
+    end
+    redis.call('HSET', a.holds, a.reservation, record)
   end
-  deadline = math.max(tonumber(deadline or 0), now + lease)
-  if n[3] == 1 then
-    before = before or ' p'     -- a hold that is confirmed stays so
-  elseif before then
-    before = string.gsub(before, '^ p', '')
-  end
-  replace_foreign(a.holds)
-  redis.call('HSET', a.holds, a.reservation, format('%d', deadline) .. (before or '') .. concat(a.held))
-  local life = lease / 1000
-  keep(a.holds, life + -life % 1 + 2 * DAY_MS)
+  redis.call('PEXPIRE', a.holds, format('%d', lease / 1000 + 2 * DAY_MS + SLACK_MS))
   a.indexed = index_hold(a.leases, a.customer, a.indexed, deadline, now)
 end
 
@@ -212,26 +214,15 @@ local function decision(a, now)
   local n, admitted = a.n, a.admitted
   local reply = { pack('<ddddd', now, admitted and 1 or 0, admitted and a.start_in or 0, admitted and a.granted or -1, a.repaired) }
   for j = 1, count do
-    local i, kind, starts = places_of[j], nil, outcomes[j] == STARTS and waits[j] or 0
-    kind = n[i + 2]
-    local used, held, remaining, reset_in, booked = 0, 0, 0, 0, 0
-    if kind == BUCKET then
-      local level, at, unit = A[j], B[j], n[i + 9]
-      local full = n[i + 7] * unit
-      used, remaining, reset_in = (full - level) / unit, level / unit, full_in(level, full, n[i + 8])
-      used = used + -used % 1
-      remaining = remaining > 0 and remaining - remaining % 1 or 0
-      if reset_in > 0 and at > now then reset_in = reset_in + (at - now) end
-    elseif kind == BUDGET then
-      used, held, booked = B[j], C[j], A[j]
-      remaining, reset_in = n[i + 7] - (used + held), ENDS[j] * 1000000 - now
-      if remaining < 0 then remaining = 0 end
-      if reset_in < 0 then reset_in = 0 end
-    else
-      used, booked = sum_at(A[j], B[j], math.floor(now / 1000000)), math.floor((now + starts) / 1000000)
-      remaining, reset_in = math.max(n[i + 7] - used, 0), empty_in(A[j], now)
+    local x, y, z = A[j], B[j], 0
+    local kind = n[places_of[j] + 2]
+    if kind == BUDGET then
+      x, y, z = B[j], C[j], A[j]
+    elseif kind == WINDOW then
+      local starts = outcomes[j] == STARTS and waits[j] or 0
+      x, y, z = sum_at(A[j], B[j], math.floor(now / 1000000)), empty_in(A[j], now), math.floor((now + starts) / 1000000)
     end
-    reply[j + 1] = pack('<dddddddd', outcomes[j], waits[j], used, held, remaining, reset_in, booked, G[j])
+    reply[j + 1] = pack('<dddddd', outcomes[j], waits[j], x, y, z, G[j])
   end
   return concat(reply)
 end

@@ -59,20 +59,20 @@ local function read_known(e, now)
   local other
   if e.hour % 2 == 0 then e.ends, other = e.even, e.odd else e.ends, other = e.odd, e.even end
   e.hold = read('HGET', e.holds, e.reservation)
-  e.lost = read('HGET', e.lost_in, e.reservation)
   local ended = read('HMGET', e.ends, e.reservation, 'hour') or {}
   local earlier = read('HGET', other, e.reservation)
   e.begun = tonumber(ended[2] or nil)
   e.again = ended[1] or earlier
-  e.over = e.again and not e.hold and not e.lost
 
+  -- Most holds are just what the lines say. (Then no sweeper has booked any of it, or it would not be held.)
+  local parts = e.hold and not e.again and find(e.hold, '|', 1, true)
+  if parts and sub(e.hold, parts) == e.as_claimed then return end
+  e.lost = read('HGET', e.lost_in, e.reservation)
+  e.over = e.again and not e.hold and not e.lost
   -- Rates that may never have been charged are not refunded: what claims budgets has a hold, or had one.
   if not e.hold and not e.lost and has_budget(e) then e.charged = false end
   if e.again then e.lines = 0 end
-
-  -- What it holds, and what a sweeper booked of it, where that is not just what the lines say.
-  local parts = e.hold and not e.lost and not e.again and find(e.hold, '|', 1, true)
-  if not parts or sub(e.hold, parts) ~= e.as_claimed then e.held, e.swept = sums_of(e.hold), sums_of(e.lost) end
+  e.held, e.swept = sums_of(e.hold), sums_of(e.lost)
 end
 
 -- === check ===
@@ -150,7 +150,7 @@ end
 local begun = {}
 
 -- Remembers that it ended.
-local function write_end(e)
+local function write_end(e, now)
   if e.hold then redis.call('HDEL', e.holds, e.reservation) end
   if e.lost then redis.call('HDEL', e.lost_in, e.reservation) end
   replace_foreign(e.ends)
@@ -163,8 +163,9 @@ local function write_end(e)
   else
     since = math.max(since or 0, e.hour)
     redis.call('HSET', e.ends, e.reservation, letter, 'hour', format('%d', since))
+    -- Two hours after the last end that it may have.
+    redis.call('PEXPIRE', e.ends, format('%d', ((since + 1) * HOUR - now) / 1000 + 2 * HOUR_MS))
   end
   begun[e.ends] = since
-  keep(e.ends, 2 * HOUR_MS)
 end
 

@@ -14,7 +14,7 @@ load(head[2], head[2])
 local old = read_end()
 local asked = read_admission()
 read_known(old, now)
-read_hold(asked)
+read_index(asked)
 
 -- check all
 
@@ -30,6 +30,6 @@ end
 -- write all
 
 write_states(now)
-if not old.over then write_end(old) end
+if not old.over then write_end(old, now) end
 write_hold(asked, now)
 return decision(asked, now)

@@ -39,7 +39,7 @@ for i, e in ipairs(ended) do
   local first = e.like or e
   local letter = first.again
   if e.like then letter = letter or (first.charged and 's' or 'u') end
-  if not e.like and not e.over then write_end(e) end
+  if not e.like and not e.over then write_end(e, now) end
   if letter then
     replies[i] = pack('<d', letter == 'u' and 4 or 0)
   else

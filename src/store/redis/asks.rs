@@ -173,7 +173,7 @@ fn answer(floors: &Floors, ask: &Ask<'_>, reply: &Value) -> Result<Asked, StoreE
     if let Some(in_force) = reply::stale(reply)? {
         return Ok(Asked::Stale(in_force));
     }
-    let decided = reply::decided(reply, ask.claims().count())?;
+    let decided = reply::decided(reply, ask.claims())?;
     floors.decided(ask.claims(), &decided);
     Ok(Asked::Decided(decided.decision))
 }

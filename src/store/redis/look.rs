@@ -3,16 +3,16 @@
 use super::audit::HoldRecord;
 use super::reply;
 use crate::domain::{NanoUsd, ReservationId, Timestamp};
-use crate::limit::LimitName;
+use crate::limit::{Claim, LimitName};
 use crate::store::{Holding, Seen, StoreError};
 use redis::Value;
 
-/// The reply of `look.lua` to this many claims.
-pub(super) fn seen(reply: &Value, claims: usize) -> Result<Seen, StoreError> {
+/// The reply of `look.lua` to these claims.
+pub(super) fn seen(reply: &Value, claims: &[Claim]) -> Result<Seen, StoreError> {
     let strange = || StoreError::Failed(String::from("look answered something strange"));
     let Value::Array(parts) = reply else { return Err(strange()) };
     let [decision, Value::Array(fields)] = parts.as_slice() else { return Err(strange()) };
-    let decision = reply::decided(decision, claims)?.decision;
+    let decision = reply::decided(decision, claims.iter())?.decision;
     let mut holds = Vec::with_capacity(fields.len() / 2);
     for pair in fields.chunks_exact(2) {
         let [Value::BulkString(id), Value::BulkString(record)] = pair else { return Err(strange()) };
@@ -49,9 +49,9 @@ mod tests {
             verdicts: Vec::new(),
             holds: vec![Holding { reservation: ReservationId::new(10), until: Some(Timestamp(9_500)), money: NanoUsd::new(70) }],
         };
-        assert_eq!(seen(&Value::Array(vec![decision.clone(), holds]), 0), Ok(right));
+        assert_eq!(seen(&Value::Array(vec![decision.clone(), holds]), &[]), Ok(right));
         for reply in [Value::Nil, Value::Array(vec![decision.clone()]), Value::Array(vec![decision, Value::Nil])] {
-            assert!(seen(&reply, 0).is_err(), "{reply:?}");
+            assert!(seen(&reply, &[]).is_err(), "{reply:?}");
         }
     }
 }

@@ -149,7 +149,7 @@ impl RedisLedger {
     async fn exchange(&self, old: &Settlement, ask: &Ask<'_>, now: Option<Timestamp>) -> Result<Decision, StoreError> {
         let slot = ask.group.slot(&ask.admission.customer.owner);
         let command = call::replace(self.servers.scripts().replace(), old, ask, &self.floors, now);
-        let decided = reply::decided(&self.servers.one(slot, command).await?, ask.claims().count())?;
+        let decided = reply::decided(&self.servers.one(slot, command).await?, ask.claims())?;
         // A refusal tells how things would stand, not how they do.
         if decided.decision.admitted {
             self.floors.decided(ask.claims(), &decided);
@@ -331,7 +331,7 @@ impl Ledger for RedisLedger {
             let ask = Ask { mode: call::Mode::Refused, ..Ask::all(&admission, self.servers.groups()[0]) };
             let slot = ask.group.slot(&admission.customer.owner);
             let reply = self.servers.one(slot, call::look(self.servers.scripts().look(), &ask, &self.floors, now)).await?;
-            look::seen(&reply, admission.claims.len())
+            look::seen(&reply, &admission.claims)
         }
         .boxed()
     }

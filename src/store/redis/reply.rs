@@ -2,7 +2,8 @@
 
 use super::stored::{self, StoredBudget};
 use crate::domain::Timestamp;
-use crate::limit::{Decision, Outcome, Verdict};
+use crate::limit::bucket::MAX_EXACT;
+use crate::limit::{BucketState, Claim, Decision, Outcome, Rule, Verdict};
 use crate::store::{Balance, Known, StoreError};
 use redis::Value;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 /// Numbers before those of the first claim: now, admitted, start, granted cap, budgets repaired.
 const HEAD: usize = 5;
 /// Numbers per claim.
-const PER_CLAIM: usize = 8;
+const PER_CLAIM: usize = 6;
 
 /// A decision as `claims.lua` packs it.
 pub(super) struct Decided {
@@ -22,39 +23,58 @@ pub(super) struct Decided {
     pub(super) repaired: u64,
 }
 
-/// The decision on this many claims.
-pub(super) fn decided(reply: &Value, claims: usize) -> Result<Decided, StoreError> {
+/// The decision on these claims.
+pub(super) fn decided<'a>(reply: &Value, claims: impl Iterator<Item = &'a Claim> + Clone) -> Result<Decided, StoreError> {
     let numbers = numbers("admit", reply)?;
-    if numbers.len() != HEAD + PER_CLAIM * claims {
-        return Err(StoreError::Failed(format!("admit gave {} numbers for {claims} claims", numbers.len())));
+    let count = claims.clone().count();
+    if numbers.len() != HEAD + PER_CLAIM * count {
+        return Err(StoreError::Failed(format!("admit gave {} numbers for {count} claims", numbers.len())));
     }
     let (head, rest) = numbers.split_at(HEAD);
     let granted = if head[3] == -1 { None } else { Some(natural(head[3])?) };
-    let of_claims = rest.chunks_exact(PER_CLAIM);
+    let at = Timestamp(natural(head[0])?);
+    let (of_claims, _) = rest.as_chunks::<PER_CLAIM>();
     let decision = Decision {
-        at: Timestamp(natural(head[0])?),
+        at,
         admitted: head[1] == 1,
         start_in: natural(head[2])?,
         granted,
-        verdicts: of_claims.clone().map(verdict).collect::<Result<_, _>>()?,
+        verdicts: claims.zip(of_claims).map(|(claim, numbers)| verdict(at, claim, numbers)).collect::<Result<_, _>>()?,
     };
-    let generations = of_claims.map(|numbers| natural(numbers[PER_CLAIM - 1])).collect::<Result<_, _>>()?;
+    let generations = of_claims.iter().map(|numbers| natural(numbers[PER_CLAIM - 1])).collect::<Result<_, _>>()?;
     Ok(Decided { decision, generations, repaired: natural(head[4])? })
 }
 
-fn verdict(numbers: &[i64]) -> Result<Verdict, StoreError> {
-    let n = |i: usize| natural(numbers[i]);
-    let outcome = match numbers[0] {
+/// What one limit said: outcome, wait, and how it stands, which is worked out here since here it costs less.
+fn verdict(now: Timestamp, claim: &Claim, numbers: &[i64; PER_CLAIM]) -> Result<Verdict, StoreError> {
+    let [outcome, wait, x, y, z, _] = *numbers;
+    let wait = natural(wait)?;
+    let outcome = match outcome {
         0 => Outcome::Fits,
-        1 => Outcome::Starts(n(1)?),
-        2 => Outcome::Refused(n(1)?),
+        1 => Outcome::Starts(wait),
+        2 => Outcome::Refused(wait),
         3 => Outcome::InFlight,
         4 => Outcome::Exhausted,
         5 => Outcome::Never,
         6 => Outcome::Deferred,
         other => return Err(StoreError::Failed(format!("admit gave the outcome {other}"))),
     };
-    Ok(Verdict { outcome, used: n(2)?, held: n(3)?, remaining: n(4)?, reset_in: n(5)?, booked: n(6)? })
+    let (used, held, remaining, reset_in, booked) = match claim.rule {
+        Rule::Bucket { bucket, .. } => {
+            let state = BucketState::of(x, Timestamp(natural(y)?), bucket.unit());
+            (bucket.used(state), 0, bucket.remaining(state), bucket.full_in(state, now), 0)
+        }
+        Rule::Window { limit, .. } => {
+            let used = natural(x)?;
+            (used, 0, limit.saturating_sub(used), natural(y)?, natural(z)?)
+        }
+        Rule::Budget { cap, boundaries } => {
+            let (spent, held) = (natural(x)?, natural(y)?);
+            let ends = Timestamp::from_secs(boundaries.at(now).1);
+            (spent, held, cap.min(MAX_EXACT).saturating_sub(spent.saturating_add(held)), ends.since(now), natural(z)?)
+        }
+    };
+    Ok(Verdict { outcome, used, held, remaining, reset_in, booked })
 }
 
 /// What is in force instead of what was known, if that is the answer to an admission.
@@ -201,11 +221,18 @@ fn unexpected(script: &str, value: &Value) -> StoreError {
 pub(super) mod tests {
     use super::*;
     use crate::domain::Period;
-    use crate::limit::LimitName;
+    use crate::limit::{LimitName, Measure, Scope, ScopeKey};
 
     /// Packed numbers, as scripts answer.
     pub(in crate::store::redis) fn packed(numbers: &[i32]) -> Value {
         Value::BulkString(numbers.iter().flat_map(|n| f64::from(*n).to_le_bytes()).collect())
+    }
+
+    /// A claim on a window of twelve.
+    fn window() -> Claim {
+        let scope = ScopeKey { scope: Scope::Customer, owner: "c".into() };
+        let rule = Rule::Window { limit: 12, max_wait: 0 };
+        Claim { scope, limit: LimitName::Rpm, rule, measure: Measure::Request, amount: 1 }
     }
 
     fn text(text: &str) -> Value {
@@ -214,12 +241,12 @@ pub(super) mod tests {
 
     #[test]
     fn a_decision_is_read_to_the_number() {
-        let reply = packed(&[9_000, 1, 1_800_000, 512, 2, 1, 1_800_000, 10, 0, 0, 2_000_000, 5, 7]);
+        let reply = packed(&[9_000, 1, 1_800_000, 512, 2, 1, 1_800_000, 10, 2_000_000, 5, 7]);
         let verdict =
-            Verdict { outcome: Outcome::Starts(1_800_000), used: 10, held: 0, remaining: 0, reset_in: 2_000_000, booked: 5 };
+            Verdict { outcome: Outcome::Starts(1_800_000), used: 10, held: 0, remaining: 2, reset_in: 2_000_000, booked: 5 };
         let right =
             Decision { at: Timestamp(9_000), admitted: true, start_in: 1_800_000, granted: Some(512), verdicts: vec![verdict] };
-        let Decided { decision, generations, repaired } = decided(&reply, 1).expect("well-formed");
+        let Decided { decision, generations, repaired } = decided(&reply, [window()].iter()).expect("well-formed");
         assert_eq!((decision, generations, repaired), (right, vec![7], 2));
         assert_eq!(stale(&reply), Ok(None));
         assert_eq!(stale(&packed(&[-1, 3, 4])), Ok(Some(Known { customer: 3, plans: 4 })));
@@ -236,9 +263,9 @@ pub(super) mod tests {
             (packed(&[9, 1, 0, -1]), 0),
             (packed(&[9, 1, 0, -1, 0]), 1),
             (packed(&[9, 1, -3, -1, 0]), 0),
-            (packed(&[9, 1, 0, -1, 0, 7, 0, 0, 0, 0, 0, 0, 0]), 1),
+            (packed(&[9, 1, 0, -1, 0, 7, 0, 0, 0, 0, 0]), 1),
         ] {
-            assert!(matches!(decided(&reply, claims), Err(StoreError::Failed(_))), "{reply:?}");
+            assert!(matches!(decided(&reply, [window()].iter().take(claims)), Err(StoreError::Failed(_))), "{reply:?}");
         }
         for reply in [Value::Nil, Value::Int(1), packed(&[]), packed(&[1]), packed(&[0, 0]), packed(&[1, 0, 5]), packed(&[5, 0])] {
             assert!(matches!(settled(&reply), Err(StoreError::Failed(_))), "{reply:?}");
