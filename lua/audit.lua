@@ -1,6 +1,6 @@
 -- What is stored of one budget, and what the reservations in flight hold of it, seen at one moment. Reads only.
 --
--- KEYS   1     what the budget lives in (see limits.lua)
+-- KEYS   1     what the budget lives in (see states.lua)
 --        2     customers with holds (sorted set), where the next argument names their holds; else unused
 --        3..   holds (hashes: reservation -> hold record, see claims.lua)
 -- ARGV   limit, then what stands before and after a customer in the name of their holds ('' and '': only KEYS 3.. are looked at)

@@ -5,7 +5,7 @@
 --   mode (0 take; 1 take for now: unless it is confirmed, sweep.lua gives it back; 2 refused already in another call),
 --   lease in microseconds, microseconds for which the request waits for limits that are claimed in another call,
 --   elastic claim: fixed, per token (pico-dollars; 0: not elastic), wanted, floor (output caps),
---   number of claims, then the claims as limits.lua has them. What is at 3 to 6 of each:
+--   number of claims, then the claims as states.lua has them. What is at 3 to 6 of each:
 --     3 amount, 4 max_wait in microseconds, 5 measure (1 message, 2 money, 0 other), 6 ceiling (1 or 0)
 -- The decision on it, packed: now, admitted (1 or 0), start_in in microseconds, granted output cap (-1: as wanted), how many budgets were
 -- repaired, then for each claim:

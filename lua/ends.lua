@@ -9,7 +9,7 @@
 --     holds of the customer that a sweeper booked (hash: reservation -> tombstone, see sweep.lua)
 --   1: rates were charged as far as is known, 0: they may not have been (a cluster: the other group of books has the budgets, and did
 --     not know the hold),
---   number of lines, then the lines as limits.lua has them. What is at 3 to 6 of each:
+--   number of lines, then the lines as states.lua has them. What is at 3 to 6 of each:
 --     3 claimed, 4 actual, 5 booked (period start or slot in seconds), 6 forgive (1 or 0)
 --
 -- An end is remembered for one to two hours, longer than anything is replayed. Its letter says how it came: `s` settled, `u` settled

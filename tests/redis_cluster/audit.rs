@@ -48,6 +48,9 @@ fn unreadable(key: &str, field: &str) -> Difference {
     Difference::Unreadable { key: key.into(), field: field.into() }
 }
 
+/// A command.
+type Words = Vec<Vec<u8>>;
+
 /// What is stored of a customer whose only budget is one of dollars a day: start, spent and held of its two periods, and the generation.
 fn stored_day(numbers: [i64; 7]) -> Vec<u8> {
     const SPEND_DAY: u8 = 8;
@@ -74,7 +77,7 @@ async fn every_difference_that_is_planted_is_named() {
     };
     let words = |text: &str| text.split('!').map(Into::into).collect::<Vec<Vec<u8>>>();
     let record = |amount: i64| format!("{DUE}|{MINE} spend_day {MIDNIGHT} {amount}");
-    let cases: Vec<(Vec<Vec<Vec<u8>>>, Vec<Difference>)> = vec![
+    let cases: Vec<(Vec<Words>, Vec<Difference>)> = vec![
         (vec![], vec![]),
         (vec![state(MINE, 351)], vec![held(MINE, Some(351), 350)]),
         (vec![state(USER, 0)], vec![held(USER, Some(0), 350)]),
@@ -84,11 +87,17 @@ async fn every_difference_that_is_planted_is_named() {
         (vec![words(&format!("SET!{MINE}!mine"))], vec![held(MINE, None, 350), unreadable(MINE, "all of it")]),
         (vec![words(&format!("HSET!{HOLDS}!extra!{}", record(5)))], vec![held(MINE, Some(350), 355)]),
         (vec![words(&format!("HSET!{HOLDS}!extra!{}", record(-5)))], vec![unreadable(HOLDS, "extra")]),
-        (vec![words(&format!("DEL!{HOLDS}"))], vec![held(MINE, Some(350), 0), held(USER, Some(350), 0), held(SHOP, Some(357), 7)]),
+        (
+            vec![words(&format!("DEL!{HOLDS}"))],
+            vec![held(MINE, Some(350), 0), held(USER, Some(350), 0), held(SHOP, Some(357), 7)],
+        ),
         (vec![words(&format!("ZREM!{LEASES}!c"))], vec![unindexed(None)]),
         (vec![words(&format!("ZADD!{LEASES}!{}!c", DUE + 1))], vec![unindexed(Some(DUE + 1))]),
         (vec![words(&format!("ZADD!{LEASES}!{}!c", DUE - 1))], vec![]),
-        (vec![words(&format!("ZADD!{LEASES}!{long_ago}!e")), words(&format!("ZADD!{LEASES}!{}!x", long_ago + 1))], vec![unswept("e", long_ago)]),
+        (
+            vec![words(&format!("ZADD!{LEASES}!{long_ago}!e")), words(&format!("ZADD!{LEASES}!{}!x", long_ago + 1))],
+            vec![unswept("e", long_ago)],
+        ),
         (vec![words(&format!("ZADD!{LEASES}!{long_ago}!nobody"))], vec![unswept("nobody", long_ago)]),
     ];
     for (planted, right) in cases {

@@ -126,7 +126,7 @@ async fn everything_expires_and_is_tagged() {
     }
 }
 
-/// The only state under a key of the customer `c`: number of its limit, kind, numbers. See `lua/limits.lua`.
+/// The only state under a key of the customer `c`: number of its limit, kind, numbers. See `lua/states.lua`.
 pub fn stored(connection: &mut redis::Connection, shelf: &str) -> (u8, u8, Vec<u64>) {
     let stored: Vec<u8> = connection.get(format!("tg1:{{c:c}}:{shelf}")).expect("a string");
     let (numbers, rest) = stored[11..].as_chunks::<8>();

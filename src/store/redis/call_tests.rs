@@ -60,8 +60,7 @@ fn a_settlement_is_packed_as_the_script_reads_it() {
 fn a_sweep_declares_what_it_is_told_to_once() {
     let customer = ScopeKey { scope: Scope::Customer, owner: "c".into() };
     let named = ["tg1:{x}:budgets".to_owned(), "tg1:{c:c}:holds".to_owned()];
-    let sweep =
-        Sweep { customer: &customer, group: Group::Whole, lost_hold: LostHold::Charge, most: 16, named: &named };
+    let sweep = Sweep { customer: &customer, group: Group::Whole, lost_hold: LostHold::Charge, most: 16, named: &named };
     let right = [
         &["EVALSHA", "SHA", "4", "tg1:{c:c}:holds", "tg1:{shared}:leases", "tg1:{c:c}:lost", "tg1:{x}:budgets"][..],
         &["0 1 16 0", "c"],
@@ -97,7 +96,8 @@ fn in_a_cluster_a_call_is_about_one_group_only() {
 
     let second = Ask { waits: 7, granted: Some(4), ..Ask::all(&admission, Group::Shared) };
     let asked = "2 3 0 60 7 1000 500 4 2 1 1 8 109 3 0 2 0 9007199254740992 1 2 3 9000000000 0 0 0";
-    let right = ["tg1:{shared}:app:shop:budgets", "tg1:{shared}:c:c:holds", "tg1:{shared}:leases", "0 1 1 1", "0 0 0 0", asked, ID, "c"];
+    let right =
+        ["tg1:{shared}:app:shop:budgets", "tg1:{shared}:c:c:holds", "tg1:{shared}:leases", "0 1 1 1", "0 0 0 0", asked, ID, "c"];
     assert_eq!(words(&admit("SHA", &[second], &Floors::new(9), None))[3..], right);
 
     let named = [own("user:u:budgets"), own("budgets")];

@@ -9,9 +9,9 @@
 
 use super::reply::{Decided, Settled};
 use crate::limit::{Claim, LimitName, Line, ScopeKey};
-use parking_lot::Mutex;
 use foldhash::HashMap;
 use foldhash::fast::RandomState;
+use parking_lot::Mutex;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

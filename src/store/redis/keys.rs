@@ -293,8 +293,7 @@ mod tests {
         }
         set.other(Group::Whole, &customer, Shelf::Holds);
         let names: Vec<_> = set.keys().map(ToString::to_string).collect();
-        let right =
-            ["tg1:{shared}:pool:mini:rates", "tg1:{c:c}:rates", "tg1:{c:c}:budgets", "tg1:{c:c}:said", "tg1:{c:c}:holds"];
+        let right = ["tg1:{shared}:pool:mini:rates", "tg1:{c:c}:rates", "tg1:{c:c}:budgets", "tg1:{c:c}:said", "tg1:{c:c}:holds"];
         assert_eq!((names.as_slice(), set.limits(), set.values(), set.count()), (&right.map(String::from)[..], 3, 4, 5));
         assert_eq!(limits.map(|(scope, limit)| set.place_of_limit(Group::Whole, scope, limit)), [1, 2, 3, 2]);
         assert_eq!((set.place_of_known(&said), set.place_of(Group::Whole, &customer, Shelf::Holds)), (4, 5));

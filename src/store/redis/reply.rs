@@ -267,7 +267,8 @@ pub(super) mod tests {
         ] {
             assert!(matches!(decided(&reply, [window()].iter().take(claims)), Err(StoreError::Failed(_))), "{reply:?}");
         }
-        for reply in [Value::Nil, Value::Int(1), packed(&[]), packed(&[1]), packed(&[0, 0]), packed(&[1, 0, 5]), packed(&[5, 0])] {
+        for reply in [Value::Nil, Value::Int(1), packed(&[]), packed(&[1]), packed(&[0, 0]), packed(&[1, 0, 5]), packed(&[5, 0])]
+        {
             assert!(matches!(settled(&reply), Err(StoreError::Failed(_))), "{reply:?}");
         }
         assert!(each("admit", Value::Array(vec![Value::Nil]), 2).is_err() && each("admit", Value::Nil, 0).is_err());

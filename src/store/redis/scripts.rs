@@ -2,6 +2,7 @@
 
 use redis::{Pipeline, Script};
 
+const STATES: &str = include_str!("../../../lua/states.lua");
 const LIMITS: &str = include_str!("../../../lua/limits.lua");
 const CLAIMS: &str = include_str!("../../../lua/claims.lua");
 const ENDS: &str = include_str!("../../../lua/ends.lua");
@@ -50,18 +51,18 @@ impl Scripts {
             Prepared { source, sha }
         };
         Self {
-            admit: prepare(LIMITS, &[CLAIMS, ADMIT]),
-            settle: prepare(LIMITS, &[ENDS, SETTLE]),
-            replace: prepare(LIMITS, &[ENDS, CLAIMS, REPLACE]),
-            renew: prepare(LIMITS, &[RENEW]),
-            sweep: prepare(LIMITS, &[SWEEP]),
-            look: prepare(LIMITS, &[CLAIMS, LOOK]),
+            admit: prepare(STATES, &[LIMITS, CLAIMS, ADMIT]),
+            settle: prepare(STATES, &[LIMITS, ENDS, SETTLE]),
+            replace: prepare(STATES, &[LIMITS, ENDS, CLAIMS, REPLACE]),
+            renew: prepare(STATES, &[RENEW]),
+            sweep: prepare(STATES, &[LIMITS, SWEEP]),
+            look: prepare(STATES, &[LIMITS, CLAIMS, LOOK]),
             document_get: prepare(DOCUMENTS, &[DOCUMENT_GET]),
             document_put: prepare(DOCUMENTS, &[DOCUMENT_PUT]),
             document_put_many: prepare(DOCUMENTS, &[DOCUMENT_PUT_MANY]),
             document_list: prepare(DOCUMENTS, &[DOCUMENT_LIST]),
             series_add: prepare("", &[SERIES_ADD]),
-            lower: clustered.then(|| prepare(LIMITS, &[ENDS, LOWER])),
+            lower: clustered.then(|| prepare(STATES, &[LIMITS, ENDS, LOWER])),
         }
     }
 

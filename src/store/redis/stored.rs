@@ -1,11 +1,11 @@
 //! Numbers as the scripts read and write them, and what they store: packed as little-endian doubles, which hold every integer up to 2⁵³
-//! and cost a script a tenth of the time of digits. The layout stands at the top of `lua/limits.lua`.
+//! and cost a script a tenth of the time of digits. The layout stands at the top of `lua/states.lua`.
 
 use crate::domain::Period;
 use crate::limit::LimitName;
 use crate::limit::bucket::MAX_EXACT;
 
-/// All limits, in the order of their numbers: `LIMITS` in `lua/limits.lua`.
+/// All limits, in the order of their numbers: `LIMITS` in `lua/states.lua`.
 pub(super) const LIMITS: [LimitName; 16] = [
     LimitName::Messages,
     LimitName::Rpm,
@@ -146,14 +146,18 @@ fn budget(limit: u8, numbers: &[u8]) -> Option<StoredBudget> {
     let numbers = unpacked(numbers)?;
     let numbers = numbers.into_iter().map(|number| u64::try_from(number).ok()).collect::<Option<Vec<_>>>()?;
     let [a, b, c, d, e, f, generation] = numbers[..] else { return None };
-    numbers.iter().all(|number| *number <= MAX_EXACT).then_some(StoredBudget { limit, periods: [(a, b, c), (d, e, f)], generation })
+    numbers.iter().all(|number| *number <= MAX_EXACT).then_some(StoredBudget {
+        limit,
+        periods: [(a, b, c), (d, e, f)],
+        generation,
+    })
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
 
-    /// A stored string with one budget, as `limits.lua` packs it.
+    /// A stored string with one budget, as `states.lua` packs it.
     pub(in crate::store::redis) fn stored(limit: LimitName, numbers: [f64; 7]) -> Vec<u8> {
         let mut bytes = vec![VERSION];
         bytes.extend_from_slice(&0_f64.to_le_bytes());
@@ -164,7 +168,7 @@ pub(super) mod tests {
 
     #[test]
     fn limits_have_the_numbers_that_the_scripts_know() {
-        let script = include_str!("../../../lua/limits.lua");
+        let script = include_str!("../../../lua/states.lua");
         let names = script.split_once("local LIMITS = {").and_then(|(_, rest)| rest.split_once('}')).expect("the list").0;
         let names: Vec<_> = names.split(',').map(|name| name.trim().trim_matches('\'')).collect();
         assert_eq!(names, LIMITS.map(LimitName::as_str));
