@@ -54,10 +54,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Settlements sent in one round trip; a longer batch takes several, so that none of them outlasts the deadline.
-const SETTLEMENTS_PER_CALL: usize = 128;
-/// Requests that one call of a script is about: what they share is read and written once, and nobody else is served meanwhile.
-const PER_SCRIPT: usize = 32;
+/// Settlements sent in one round trip; a longer batch takes several, so that admissions get in between.
+const SETTLEMENTS_PER_CALL: usize = 32;
+/// Requests that one call of a script is about: what they share is read and written once, but nobody else is served meanwhile, and all of
+/// them wait for the last.
+const PER_SCRIPT: usize = 16;
 /// Budgets of which it is remembered what was spent.
 const REMEMBERED: usize = 200_000;
 
