@@ -1,11 +1,12 @@
 -- What settle.lua and replace.lua share: the end of one reservation. What was claimed is replaced by what was used, exactly once. The
 -- twin of settle in limit/decide.rs.
 --
--- An end is three arguments: its numbers, the reservation id, and what its hold record has behind the deadline if everything is as the
--- gateway knows it (so that in most cases nothing of it need be read). The numbers:
+-- An end is four arguments: its numbers, the reservation id, the same as 16 bytes, and what its hold record has behind the deadline if
+-- everything is as the gateway knows it (so that in most cases nothing of it need be read). The numbers:
 --   places of four keys:
 --     holds of the customer (hash: reservation -> hold record, see claims.lua)
---     how reservations of the even and of the odd hours ended (hashes: reservation -> end; field `hour`: which hour)
+--     how reservations of the even and of the odd hours ended (hashes: reservation as 16 bytes, which are looked
+--     through faster -> end; field `hour`: which hour)
 --     holds of the customer that a sweeper booked (hash: reservation -> tombstone, see sweep.lua)
 --   1: rates were charged as far as is known, 0: they may not have been (a cluster: the other group of books has the budgets, and did
 --     not know the hold),
@@ -23,7 +24,7 @@ local function read_end()
   local n = numbers()
   return {
     n = n, lines = n[6], holds = KEYS[n[1]], even = KEYS[n[2]], odd = KEYS[n[3]], lost_in = KEYS[n[4]], charged = n[5] == 1,
-    reservation = text(), as_claimed = text(), repaired = 0, left = {},
+    reservation = text(), short = text(), as_claimed = text(), repaired = 0, left = {},
   }
 end
 
@@ -59,8 +60,8 @@ local function read_known(e, now)
   local other
   if e.hour % 2 == 0 then e.ends, other = e.even, e.odd else e.ends, other = e.odd, e.even end
   e.hold = read('HGET', e.holds, e.reservation)
-  local ended = read('HMGET', e.ends, e.reservation, 'hour') or {}
-  local earlier = read('HGET', other, e.reservation)
+  local ended = read('HMGET', e.ends, e.short, 'hour') or {}
+  local earlier = read('HGET', other, e.short)
   e.begun = tonumber(ended[2] or nil)
   e.again = ended[1] or earlier
 
@@ -159,10 +160,10 @@ local function write_end(e, now)
   if since and since < e.hour then redis.call('DEL', e.ends) end
   local letter = e.again or (e.charged and 's' or 'u')
   if since == e.hour then
-    redis.call('HSET', e.ends, e.reservation, letter)
+    redis.call('HSET', e.ends, e.short, letter)
   else
     since = math.max(since or 0, e.hour)
-    redis.call('HSET', e.ends, e.reservation, letter, 'hour', format('%d', since))
+    redis.call('HSET', e.ends, e.short, letter, 'hour', format('%d', since))
     -- Two hours after the last end that it may have.
     redis.call('PEXPIRE', e.ends, format('%d', ((since + 1) * HOUR - now) / 1000 + 2 * HOUR_MS))
   end

@@ -106,7 +106,7 @@ pub(super) fn replace(sha: &str, old: &Settlement, ask: &Ask<'_>, floors: &Floor
     let mut keys = KeySet::default();
     name_end(&mut keys, ask.group, old);
     ask.name(&mut keys);
-    let mut call = Call::begin(sha, &keys, 7);
+    let mut call = Call::begin(sha, &keys, 8);
     call.head(now, &[keys.limits()]);
     call.end(&keys, ask.group, old, true, floors);
     call.admission(&keys, ask, floors);
@@ -138,7 +138,7 @@ pub(super) fn tell(key: Key<'_>, number: u64, keep: Option<Duration>) -> Cmd {
 pub(super) fn settle(sha: &str, group: Group, ends: &[(&Settlement, bool)], floors: &Floors, now: Option<Timestamp>) -> Cmd {
     let mut keys = KeySet::default();
     ends.iter().for_each(|(end, _)| name_end(&mut keys, group, end));
-    let mut call = Call::begin(sha, &keys, 1 + 3 * ends.len());
+    let mut call = Call::begin(sha, &keys, 1 + 4 * ends.len());
     call.head(now, &[keys.limits(), ends.len()]);
     for (end, charged) in ends {
         call.end(&keys, group, end, *charged, floors);
@@ -150,7 +150,7 @@ pub(super) fn settle(sha: &str, group: Group, ends: &[(&Settlement, bool)], floo
 pub(super) fn lower(sha: &str, group: Group, lines: &Settlement, floors: &Floors, now: Option<Timestamp>) -> Cmd {
     let mut keys = KeySet::default();
     name_end(&mut keys, group, lines);
-    let mut call = Call::begin(sha, &keys, 4);
+    let mut call = Call::begin(sha, &keys, 5);
     call.head(now, &[keys.limits()]);
     call.end(&keys, group, lines, true, floors);
     call.0
@@ -305,7 +305,7 @@ impl Call {
             }
         }
         self.packed(&numbers);
-        self.0.arg(Hex(end.reservation)).arg(held);
+        self.0.arg(Hex(end.reservation)).arg(&end.reservation.bits().to_be_bytes()).arg(held);
     }
 }
 

@@ -49,9 +49,10 @@ fn a_settlement_is_packed_as_the_script_reads_it() {
     let customer = lines[0].claim.scope.clone();
     let end = Settlement { reservation: ReservationId::new(255), customer, lines };
     let numbers = "3 4 5 6 1 2 1 2 98 1 4 2 1 10 1 6000000 0 2 8 109 7 4 2 0 9007199254740992 1 2 3 9000000000 0 0 0";
+    let short = String::from_utf8_lossy(&255_u128.to_be_bytes()).into_owned();
     let right = [
         &["EVALSHA", "SHA", "6", "tg1:{c:c}:rates", "tg1:{c:c}:budgets", "tg1:{c:c}:holds", "tg1:{c:c}:ends0"][..],
-        &["tg1:{c:c}:ends1", "tg1:{c:c}:lost", "0 2 1", numbers, ID, "|tg1:{c:c}:budgets spend_day 2 7"],
+        &["tg1:{c:c}:ends1", "tg1:{c:c}:lost", "0 2 1", numbers, ID, &short, "|tg1:{c:c}:budgets spend_day 2 7"],
     ];
     assert_eq!(words(&settle("SHA", Group::Whole, &[(&end, true)], &Floors::new(9), None)), right.concat());
 }
