@@ -15,8 +15,14 @@ use crate::wire::Api;
 use crate::wire::edit::Edits;
 use crate::wire::request::{self, BodyError, Request, Segment};
 use bytes::Bytes;
-use std::sync::Arc;
+use memchr::memmem::Finder;
+use std::sync::{Arc, LazyLock};
 use tower::Layer;
+
+/// Fields that make a prompt dearer, looked for in every body: what a search needs to know of its needle is found out once.
+static CACHE_CONTROL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("cache_control"));
+static CACHE_RETENTION: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("prompt_cache_retention"));
+static INPUT_AUDIO: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("input_audio"));
 
 /// Inspects for whatever it wraps.
 #[derive(Clone, Debug)]
@@ -198,18 +204,18 @@ pub fn worst_of(call: &Call, request: &Request) -> Option<Worst> {
     let price = call.target.price.as_ref()?;
     let features = &request.features;
     // A word of the prompt may look like one of these fields: then the bound is a little high, never low.
-    let mentions = |field: &str| memchr::memmem::find(&call.body, field.as_bytes()).is_some();
+    let mentions = |field: &LazyLock<Finder<'static>>| field.find(&call.body).is_some();
     let cache_writes = match call.who.api {
-        Api::Messages if mentions("cache_control") => CacheWrites::Long,
+        Api::Messages if mentions(&CACHE_CONTROL) => CacheWrites::Long,
         Api::Messages | Api::Embeddings | Api::Completions => CacheWrites::No,
-        _ if mentions("prompt_cache_retention") => CacheWrites::Long,
+        _ if mentions(&CACHE_RETENTION) => CacheWrites::Long,
         _ => CacheWrites::Short,
     };
     let mut worst = price.worst(&Asked {
         input: call.input.upper,
         tier: request.service_tier.as_deref(),
         cache_writes,
-        audio_input: mentions("input_audio"),
+        audio_input: mentions(&INPUT_AUDIO),
         audio_output: features.audio_output,
         choices: call.output.choices,
         web_searches: 0,
