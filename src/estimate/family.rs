@@ -204,7 +204,10 @@ impl Family {
             .enumerate()
             .flat_map(|(index, family)| family.prefixes.iter().map(move |prefix| (prefix.len(), *prefix, index)))
             .filter(|(len, prefix, _)| {
-                name.as_bytes().get(..*len).is_some_and(|head| head.eq_ignore_ascii_case(prefix.as_bytes()))
+                // The first letter rules out nearly all of them.
+                let (name, prefix) = (name.as_bytes(), prefix.as_bytes());
+                name.first().zip(prefix.first()).is_some_and(|(a, b)| a.eq_ignore_ascii_case(b))
+                    && name.get(..*len).is_some_and(|head| head.eq_ignore_ascii_case(prefix))
             })
             .max_by_key(|(len, ..)| *len);
         match (longest, api.dialect()) {

@@ -61,12 +61,12 @@ impl Books {
             let boundaries = zone.boundaries(period, now);
             let key = (customer.clone(), LimitName::Spend(period));
             let mut budget = match self.0.get(&key) {
-                Some(State::Budget(budget)) => **budget,
+                Some(State::Budget(budget)) => *budget,
                 _ => BudgetState::default(),
             };
             budget.advance(&boundaries, now);
             budget.settle(budget.current.start, 0, amount.get());
-            self.0.insert(key, State::Budget(Box::new(budget)));
+            self.0.insert(key, State::Budget(budget));
         }
     }
 

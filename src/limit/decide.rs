@@ -132,16 +132,35 @@ impl Line {
     /// See [`Admission::lines`].
     #[must_use]
     pub fn taken(claims: &[Claim], elastic: Option<&Elastic>, decision: &Decision) -> Vec<Self> {
+        Self::all_taken(claims.iter().cloned(), elastic, decision)
+    }
+
+    /// The same of claims that are not needed otherwise, so that none is copied.
+    #[must_use]
+    pub fn taken_over(claims: Vec<Claim>, elastic: Option<&Elastic>, decision: &Decision) -> Vec<Self> {
+        Self::all_taken(claims.into_iter(), elastic, decision)
+    }
+
+    /// The same of the budgets and quotas alone: what a store must never lose.
+    #[must_use]
+    pub fn budgets_taken(admission: &Admission, decision: &Decision) -> Vec<Self> {
+        let taken = |(claim, verdict): &(&Claim, &Verdict)| claim.is_budget() && verdict.outcome != Outcome::Deferred;
+        let lowered = admission.cost_of(decision.granted);
+        let lines = admission.claims.iter().zip(&decision.verdicts).filter(taken);
+        lines.map(move |(claim, verdict)| Self::of(claim.clone(), lowered, verdict)).collect()
+    }
+
+    fn all_taken(claims: impl Iterator<Item = Claim>, elastic: Option<&Elastic>, decision: &Decision) -> Vec<Self> {
         let lowered = elastic.zip(decision.granted).map(|(elastic, cap)| elastic.cost(cap).get());
-        let taken = claims.iter().zip(&decision.verdicts).filter(|(_, verdict)| verdict.outcome != Outcome::Deferred);
-        let line = |(claim, verdict): (&Claim, &Verdict)| {
-            let mut claim = claim.clone();
-            if let Some(amount) = lowered.filter(|_| claim.measure == Measure::Money) {
-                claim.amount = amount;
-            }
-            Self { claim, actual: 0, booked: verdict.booked }
-        };
-        taken.map(line).collect()
+        let taken = claims.zip(&decision.verdicts).filter(|(_, verdict)| verdict.outcome != Outcome::Deferred);
+        taken.map(|(claim, verdict)| Self::of(claim, lowered, verdict)).collect()
+    }
+
+    fn of(mut claim: Claim, lowered: Option<u64>, verdict: &Verdict) -> Self {
+        if let Some(amount) = lowered.filter(|_| claim.measure == Measure::Money) {
+            claim.amount = amount;
+        }
+        Self { claim, actual: 0, booked: verdict.booked }
     }
 }
 
@@ -153,7 +172,7 @@ pub enum State {
     /// Of a [`Rule::Window`].
     Window(Box<WindowState>),
     /// Of a [`Rule::Budget`].
-    Budget(Box<BudgetState>),
+    Budget(BudgetState),
 }
 
 impl State {
@@ -436,7 +455,7 @@ fn advanced(now: Timestamp, claim: &Claim, state: Option<State>) -> State {
             State::Window(window)
         }
         Rule::Budget { boundaries, .. } => {
-            let mut budget = if let Some(State::Budget(old)) = state { old } else { Box::default() };
+            let mut budget = if let Some(State::Budget(old)) = state { old } else { BudgetState::default() };
             budget.advance(&boundaries, now);
             State::Budget(budget)
         }

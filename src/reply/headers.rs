@@ -13,11 +13,11 @@ use super::names::{
     OPENAI_TOKENS, RATELIMIT, RATELIMIT_POLICY, Trio,
 };
 use super::standing::{Stand, Standing};
-use super::text::{go_duration, header, rfc3339, seconds};
+use super::text::{go_duration, header, number, rfc3339, seconds};
 use crate::limit::{LimitName, Measure};
 use crate::wire::Dialect;
-use http::{HeaderMap, HeaderName, HeaderValue};
-use std::fmt::Write as _;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName};
 
 /// The largest integer a structured field may hold.
 const MAX_INTEGER: u64 = 999_999_999_999_999;
@@ -30,11 +30,12 @@ pub fn rate_headers(headers: &mut HeaderMap, standing: &Standing, dialect: Diale
     if standing.limits.is_empty() {
         return;
     }
-    headers.insert(RATELIMIT_POLICY, header(policies(standing)));
-    headers.insert(RATELIMIT, header(remainders(standing)));
+    let mut values = Values::default();
+    values.add(RATELIMIT_POLICY, |text| policies(text, standing));
+    values.add(RATELIMIT, |text| remainders(text, standing));
     let requests = standing.tightest(&REQUESTS);
     if let Some(stand) = requests {
-        put(headers, OLDER, stand, HeaderValue::from(seconds(stand.full_in)));
+        values.put(OLDER, stand, |text| number(text, seconds(stand.full_in)));
     }
     let tokens = standing.tightest(&[LimitName::Tpm]);
     match dialect {
@@ -42,7 +43,7 @@ pub fn rate_headers(headers: &mut HeaderMap, standing: &Standing, dialect: Diale
             let tokens = tokens.or_else(|| standing.tightest(&[LimitName::InputTpm, LimitName::OutputTpm]));
             for (names, stand) in [(OPENAI_REQUESTS, requests), (OPENAI_TOKENS, tokens)] {
                 if let Some(stand) = stand {
-                    put(headers, names, stand, header(go_duration(stand.full_in)));
+                    values.put(names, stand, |text| go_duration(text, stand.full_in));
                 }
             }
         }
@@ -54,13 +55,51 @@ pub fn rate_headers(headers: &mut HeaderMap, standing: &Standing, dialect: Diale
                 (ANTHROPIC_OUTPUT_TOKENS, standing.tightest(&[LimitName::OutputTpm])),
             ] {
                 if let Some(stand) = stand {
-                    put(headers, names, stand, header(rfc3339(standing.at.plus(stand.full_in))));
+                    values.put(names, stand, |text| text.push_str(&rfc3339(standing.at.plus(stand.full_in))));
                 }
             }
         }
     }
     if let Some(notice) = standing.notice() {
-        headers.insert(NOTICE, header(notice.to_owned()));
+        values.add(NOTICE, |text| text.push_str(notice));
+    }
+    values.insert(headers);
+}
+
+/// Values of headers, one behind the other in one text: an answer has a dozen of them, and so they take one allocation.
+struct Values {
+    text: String,
+    /// Each name, and where its value ends.
+    ends: Vec<(HeaderName, usize)>,
+}
+
+impl Default for Values {
+    /// With room for what is usual.
+    fn default() -> Self {
+        Self { text: String::with_capacity(640), ends: Vec::with_capacity(16) }
+    }
+}
+
+impl Values {
+    fn add(&mut self, name: HeaderName, spell: impl FnOnce(&mut String)) {
+        spell(&mut self.text);
+        self.ends.push((name, self.text.len()));
+    }
+
+    fn put(&mut self, [limit, remaining, reset]: Trio, stand: &Stand, spell: impl FnOnce(&mut String)) {
+        self.add(limit, |text| number(text, stand.max));
+        self.add(remaining, |text| number(text, stand.remaining));
+        self.add(reset, spell);
+    }
+
+    fn insert(self, headers: &mut HeaderMap) {
+        // Those of the provider, and some of ours that follow.
+        headers.reserve(self.ends.len() + 4);
+        let (text, mut start) = (Bytes::from(self.text), 0);
+        for (name, end) in self.ends {
+            headers.insert(name, header(text.slice(start..end)));
+            start = end;
+        }
     }
 }
 
@@ -73,46 +112,40 @@ pub fn is_account_number(name: &HeaderName) -> bool {
     name == "ratelimit" || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-fn put(headers: &mut HeaderMap, [limit, remaining, reset]: Trio, stand: &Stand, reset_value: HeaderValue) {
-    headers.insert(limit, HeaderValue::from(stand.max));
-    headers.insert(remaining, HeaderValue::from(stand.remaining));
-    headers.insert(reset, reset_value);
-}
-
 /// `"rpm";q=60;w=60, "tpm";q=40000;w=60;tollgate-unit="tokens"`
-fn policies(standing: &Standing) -> String {
-    list(standing, |text, stand| {
-        let _ = write!(text, ";q={}", quantity(stand, stand.max));
+fn policies(text: &mut String, standing: &Standing) {
+    list(text, standing, |text, stand| {
+        text.push_str(";q=");
+        number(text, quantity(stand, stand.max));
         if let Some(window) = stand.window {
-            let _ = write!(text, ";w={}", window.min(MAX_INTEGER));
+            text.push_str(";w=");
+            number(text, window.min(MAX_INTEGER));
         }
         text.push_str(match stand.measure {
             Measure::Message | Measure::Request => "",
             Measure::Tokens | Measure::Input | Measure::Output | Measure::Reserved => ";tollgate-unit=\"tokens\"",
             Measure::Money => ";tollgate-unit=\"micro-usd\"",
         });
-    })
+    });
 }
 
 /// `"rpm";r=59;t=1, "tpm";r=39500;t=0`
-fn remainders(standing: &Standing) -> String {
-    list(standing, |text, stand| {
-        let (r, t) = (quantity(stand, stand.remaining), seconds(stand.more_in).min(MAX_INTEGER));
-        let _ = write!(text, ";r={r};t={t}");
-    })
+fn remainders(text: &mut String, standing: &Standing) {
+    list(text, standing, |text, stand| {
+        text.push_str(";r=");
+        number(text, quantity(stand, stand.remaining));
+        text.push_str(";t=");
+        number(text, seconds(stand.more_in).min(MAX_INTEGER));
+    });
 }
 
-fn list(standing: &Standing, parameters: impl Fn(&mut String, &Stand)) -> String {
-    let mut text = String::with_capacity(64 * standing.limits.len());
-    for stand in &standing.limits {
-        if !text.is_empty() {
-            text.push_str(", ");
-        }
-        // Writing to a string cannot fail.
-        let _ = write!(text, "\"{}\"", stand.limit.as_str());
-        parameters(&mut text, stand);
+fn list(text: &mut String, standing: &Standing, parameters: impl Fn(&mut String, &Stand)) {
+    for (index, stand) in standing.limits.iter().enumerate() {
+        text.push_str(if index == 0 { "\"" } else { ", \"" });
+        text.push_str(stand.limit.as_str());
+        text.push('"');
+        parameters(text, stand);
     }
-    text
 }
 
 /// An amount in the unit of the headers: dollars in whole micro-dollars, rounded down.

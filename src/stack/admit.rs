@@ -4,13 +4,14 @@
 //! own limits for long claims the provider ceiling only when its time has come: one more call.
 
 use super::account::Used;
-use super::call::{Call, Grounds, Rejected, Reply};
+use super::call::{Call, Earlier, Grounds, Rejected, Reply};
 use super::customer_rate;
 use super::gateway::Gateway;
+use super::serve::Serve;
 use super::shadow::{self, Asks, Beside};
 use super::slots::NoSlot;
 use crate::history::Teller;
-use crate::limit::{Admission, Claim, Decision, Measure, Refusal, Remedy, Scope};
+use crate::limit::{Admission, Decision, Line, Measure, Refusal, Remedy, Scope};
 use crate::reply::{self, Rejection, Standing};
 use crate::store::leases::About;
 use crate::store::reservation::Reservation;
@@ -24,7 +25,7 @@ use futures_util::future::BoxFuture;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tower::{Layer, Service};
+use tower::Layer;
 
 /// Admits for whatever it wraps.
 #[derive(Clone, Debug)]
@@ -44,42 +45,29 @@ pub struct Admit<S> {
     gateway: Arc<Gateway>,
 }
 
-impl<S> Service<Call> for Admit<S>
-where
-    S: Service<Call, Response = Reply, Error = Box<Rejected>> + Clone + Send + 'static,
-    S::Future: Send,
-{
-    type Response = Reply;
+impl<S: Serve<Call, Error = Box<Rejected>>> Serve<Call> for Admit<S> {
     type Error = Box<Rejected>;
-    type Future = BoxFuture<'static, Result<Reply, Self::Error>>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, mut call: Call) -> Self::Future {
-        let (mut inner, gateway) = (self.inner.clone(), self.gateway.clone());
-        Box::pin(async move {
-            let standing = admit(&mut call, &gateway).await?;
-            let dialect = call.who.api.dialect();
-            let cap = call.edits.output_cap;
-            match inner.call(call).await {
-                Ok(mut reply) => {
-                    reply::answer_headers(reply.headers_mut(), &standing, dialect, cap);
-                    Ok(reply)
-                }
-                Err(mut rejected) => {
-                    rejected.standing = Some(standing);
-                    Err(rejected)
-                }
+    async fn serve(&self, mut call: Call) -> Result<Reply, Self::Error> {
+        let standing = admit(&mut call, &self.gateway).await?;
+        let dialect = call.who.api.dialect();
+        let cap = call.edits.output_cap;
+        match self.inner.serve(call).await {
+            Ok(mut reply) => {
+                reply::answer_headers(reply.headers_mut(), &standing, dialect, cap);
+                Ok(reply)
             }
-        })
+            Err(mut rejected) => {
+                rejected.standing = Some(standing);
+                Err(rejected)
+            }
+        }
     }
 }
 
 async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<Rejected>> {
-    let earlier = std::mem::take(&mut call.earlier);
-    let mut claims = std::mem::take(&mut call.who.claims);
+    let earlier = call.earlier.take().map_or_else(Earlier::default, |earlier| *earlier);
+    let mut claims = std::mem::take(&mut call.claims);
     if earlier.counted {
         claims.retain(|claim| claim.measure != Measure::Request || matches!(claim.scope.scope, Scope::Share | Scope::Pool));
     }
@@ -134,9 +122,13 @@ async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<
         call.who.record.note(|facts| facts.output_cap = granted);
     }
     // From here on dropping the future gives everything back: a caller that leaves the line gives up its place.
-    let (id, customer) = (admission.reservation, admission.customer.clone());
+    let Admission { reservation: id, customer, claims, elastic, lease } = admission;
+    let deferred = decision.deferred();
+    let later: Vec<_> = if deferred { claims.iter().filter(|claim| claim.is_ceiling()).cloned().collect() } else { Vec::new() };
     let mut reservation = match taken {
-        Taken::Place(place) => Reservation::new(id, customer, &admission.claims, elastic.as_ref(), &decision, place),
+        Taken::Place(place) => {
+            Reservation::of(id, customer.clone(), Line::taken_over(claims, elastic.as_ref(), &decision), place)
+        }
         Taken::Replaced(reservation) => reservation,
     };
     if let Some(metered) = reservation.metered() {
@@ -158,9 +150,8 @@ async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<
         return Err(Box::new(Rejected { standing: Some(standing), ..*Box::<Rejected>::from(rejection) }));
     }
     wait(call, decision.start_in).await;
-    if decision.deferred() {
-        let later = admission.claims.into_iter().filter(Claim::is_ceiling).collect();
-        let second = Admission { claims: later, elastic: None, ..admission };
+    if deferred {
+        let second = Admission { reservation: id, customer, claims: later, elastic: None, lease };
         // Should the client leave during this call, the ceiling may stay claimed for an attempt that is never made: at most one minute's
         // refill late, never early. Its own limits are given back.
         let step = call.who.record.begin(|| Kind::Admission);

@@ -185,7 +185,7 @@ fn held_back(
         orphans: gateway.orphans.clone(),
         customer: call.who.customer.scope.owner.clone(),
         drains_streams: call.target.upstream.drain_on_abort,
-        request_id: call.who.record.id.to_string(),
+        request_id: call.who.record.id,
     };
     MeteredBody::hold(body, meter, treatment, owner)
 }

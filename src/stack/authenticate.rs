@@ -5,19 +5,18 @@
 use super::Gateway;
 use super::call::{Arrived, Authenticated, Credential, HeldKey, Rejected, Reply};
 use super::identify::away;
+use super::serve::Serve;
 use crate::config::Policy;
 use crate::config::policy::{App, Auth};
 use crate::domain::Timestamp;
 use crate::reply::{Forbidden, Rejection, Unauthenticated};
 use crate::wire::Api;
 use blake3::Hash;
-use futures_util::future::{BoxFuture, Either, Ready, ready};
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
-use std::task::{Context, Poll};
-use tower::{Layer, Service};
+use tower::Layer;
 
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// Azure's spelling, which some OpenAI-compatible clients use.
@@ -44,40 +43,21 @@ pub struct Authenticate<S> {
     gateway: Arc<Gateway>,
 }
 
-impl<S> Service<Arrived> for Authenticate<S>
-where
-    S: Service<Authenticated, Response = Reply, Error = Box<Rejected>> + Clone + Send + 'static,
-    S::Future: Send,
-{
-    type Response = Reply;
+impl<S: Serve<Authenticated, Error = Box<Rejected>>> Serve<Arrived> for Authenticate<S> {
     type Error = Box<Rejected>;
-    type Future = Either<Either<Ready<Result<Reply, Self::Error>>, S::Future>, BoxFuture<'static, Result<Reply, Self::Error>>>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, arrived: Arrived) -> Self::Future {
-        match authenticate(&arrived.policy.auth, &arrived.head.headers, arrived.peer) {
-            Ok(Caller::Known(app, credential)) => {
-                Either::Left(Either::Right(self.inner.call(authenticated(arrived, app, credential, None))))
+    async fn serve(&self, arrived: Arrived) -> Result<Reply, Self::Error> {
+        let (app, credential, key) = match authenticate(&arrived.policy.auth, &arrived.head.headers, arrived.peer)? {
+            Caller::Known(app, credential) => (app, credential, None),
+            Caller::Shows(hash) => {
+                let (app, held) = match at_hand(&self.gateway, &hash, &arrived) {
+                    Some(found) => found,
+                    None => asked(&self.gateway, &hash, &arrived.policy, arrived.at).await?,
+                };
+                (app, Credential::Configured, Some(held))
             }
-            Ok(Caller::Shows(hash)) => match at_hand(&self.gateway, &hash, &arrived) {
-                Some((app, held)) => {
-                    let credential = Credential::Configured;
-                    Either::Left(Either::Right(self.inner.call(authenticated(arrived, app, credential, Some(held)))))
-                }
-                None => {
-                    let (mut inner, gateway) = (self.inner.clone(), self.gateway.clone());
-                    Either::Right(Box::pin(async move {
-                        let (policy, at) = (arrived.policy.clone(), arrived.at);
-                        let (app, held) = asked(&gateway, &hash, &policy, at).await?;
-                        inner.call(authenticated(arrived, app, Credential::Configured, Some(held))).await
-                    }))
-                }
-            },
-            Err(rejection) => Either::Left(Either::Left(ready(Err(rejection.into())))),
-        }
+        };
+        self.inner.serve(authenticated(arrived, app, credential, key)).await
     }
 }
 

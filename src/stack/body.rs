@@ -105,6 +105,9 @@ async fn unfold(decoder: impl AsyncRead + Unpin, max: usize) -> Result<Bytes, Re
 /// JSON in UTF-8, or no type at all.
 fn check_type(headers: &HeaderMap) -> Result<(), Rejection> {
     let Some(value) = headers.get(CONTENT_TYPE) else { return Ok(()) };
+    if value == "application/json" {
+        return Ok(()); // as nearly all say
+    }
     let text = value.to_str().map_err(|_| Rejection::UnsupportedMediaType)?.to_ascii_lowercase();
     let mut parts = text.split(';').map(str::trim);
     let kind = parts.next().unwrap_or_default();

@@ -105,18 +105,20 @@ pub enum Payload {
 #[derive(Debug)]
 pub struct Identified {
     /// Whose it is.
-    pub who: Who,
+    pub who: Arc<Who>,
+    /// What has been claimed so far; decided together by `admit`.
+    pub claims: Vec<Claim>,
     /// The body.
     pub payload: Payload,
 }
 
-/// Whose request it is, and what it has claimed so far. Cheap to clone.
+/// Whose request it is.
 #[derive(Debug, Clone)]
 pub struct Who {
     /// What the route speaks.
     pub api: Api,
     /// Method, path, headers.
-    pub head: Arc<Parts>,
+    pub head: Parts,
     /// The configuration it is served by.
     pub policy: Arc<Policy>,
     /// What is known of it so far.
@@ -137,8 +139,6 @@ pub struct Who {
     pub class: Option<Box<str>>,
     /// By which plans and overrides it is decided; `None` once it was tried again because they had changed.
     pub known: Option<Arc<Grounds>>,
-    /// What has been claimed so far; decided together by `admit`.
-    pub claims: Vec<Claim>,
 }
 
 /// By what a request is decided, and what `admit` found of it: how it hands a request back to `identify`.
@@ -180,7 +180,9 @@ impl Customer {
 #[derive(Debug)]
 pub struct Call {
     /// Whose it is.
-    pub who: Who,
+    pub who: Arc<Who>,
+    /// What has been claimed so far; decided together by `admit`.
+    pub claims: Vec<Claim>,
     /// The body as it came.
     pub body: Bytes,
     /// What the body asks for; `None` for routes without a body.
@@ -188,7 +190,7 @@ pub struct Call {
     /// What changes before the body goes on.
     pub edits: Edits,
     /// Where it goes.
-    pub target: Target,
+    pub target: Arc<Target>,
     /// The prompt, counted.
     pub input: InputCount,
     /// The output, bounded.
@@ -202,7 +204,7 @@ pub struct Call {
     /// How much is being given up in its pool, 0 to 3.
     pub level: u8,
     /// What an earlier try of the same request leaves to this one; set by `degrade`.
-    pub earlier: Earlier,
+    pub earlier: Option<Box<Earlier>>,
 }
 
 /// What a try that failed leaves to the next one of the same request.
@@ -256,6 +258,7 @@ impl Call {
     pub fn fork(&self) -> Self {
         Self {
             who: self.who.clone(),
+            claims: Vec::new(),
             body: self.body.clone(),
             request: self.request.clone(),
             edits: self.edits.clone(),
@@ -266,7 +269,7 @@ impl Call {
             reservation: None,
             account: None,
             level: self.level,
-            earlier: Earlier::default(),
+            earlier: None,
         }
     }
 }

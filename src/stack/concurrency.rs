@@ -6,18 +6,18 @@
 use super::call::{Call, Rejected, Reply};
 use super::failed::Failed;
 use super::gateway::Gateway;
+use super::serve::Serve;
 use super::slots::{NoSlot, Permit, Turn};
 use crate::reply::Rejection;
 use crate::telemetry::otlp::Kind;
 use axum::body::Body;
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::time::timeout;
-use tower::{Layer, Service};
+use tower::Layer;
 
 /// When to come back if there is no slot, microseconds: about as long as an answer takes.
 const RETRY_IN: u64 = 2_000_000;
@@ -40,30 +40,17 @@ pub struct Concurrency<S> {
     gateway: Arc<Gateway>,
 }
 
-impl<S> Service<Call> for Concurrency<S>
-where
-    S: Service<Call, Response = Reply, Error = Box<Rejected>> + Clone + Send + 'static,
-    S::Future: Send,
-{
-    type Response = Reply;
+impl<S: Serve<Call, Error = Box<Rejected>>> Serve<Call> for Concurrency<S> {
     type Error = Box<Rejected>;
-    type Future = BoxFuture<'static, Result<Reply, Self::Error>>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, call: Call) -> Self::Future {
-        let (mut inner, gateway) = (self.inner.clone(), self.gateway.clone());
-        Box::pin(async move {
-            let permit = match slot(&call, &gateway).await {
-                Ok(permit) => permit,
-                Err(rejection) => return Err(turned_away(call, rejection)),
-            };
-            // Should the client leave here, the permit drops with this future; `forward` decides on its own what becomes of the call.
-            let reply = inner.call(call).await?;
-            Ok(reply.map(|body| Body::new(Held { body, _permit: permit })))
-        })
+    async fn serve(&self, call: Call) -> Result<Reply, Self::Error> {
+        let permit = match slot(&call, &self.gateway).await {
+            Ok(permit) => permit,
+            Err(rejection) => return Err(turned_away(call, rejection)),
+        };
+        // Should the client leave here, the permit drops with this future; `forward` decides on its own what becomes of the call.
+        let reply = self.inner.serve(call).await?;
+        Ok(reply.map(|body| Body::new(Held { body, _permit: permit })))
     }
 }
 

@@ -5,14 +5,13 @@
 
 use super::call::{Customer, Identified, Rejected, Reply};
 use super::gateway::Gateway;
+use super::serve::Serve;
 use crate::config::policy::{Limit, LimitKind};
 use crate::domain::Timestamp;
 use crate::limit::{Claim, Decision, LimitName, Outcome, Refusal, Rule, ScopeKey};
 use crate::reply::{Rejection, Standing};
-use futures_util::future::{Either, Ready, ready};
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use tower::{Layer, Service};
+use tower::Layer;
 
 /// Claims the message bucket for whatever it wraps.
 #[derive(Clone, Debug)]
@@ -32,32 +31,21 @@ pub struct CustomerRate<S> {
     gateway: Arc<Gateway>,
 }
 
-impl<S> Service<Identified> for CustomerRate<S>
-where
-    S: Service<Identified, Response = Reply, Error = Box<Rejected>>,
-{
-    type Response = Reply;
+impl<S: Serve<Identified, Error = Box<Rejected>>> Serve<Identified> for CustomerRate<S> {
     type Error = Box<Rejected>;
-    type Future = Either<Ready<Result<Reply, Self::Error>>, S::Future>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, mut request: Identified) -> Self::Future {
-        let mut claims = Vec::new();
+    async fn serve(&self, mut request: Identified) -> Result<Reply, Self::Error> {
         // Not when the request arrived: its customer may have been read from a body that took its time.
         let now = self.gateway.clock.now();
         for (scope, limit) in buckets(&request.who.customer) {
             if let Some((refusal, standing)) = self.gateway.empty.refusal(&scope.owner, now) {
                 let rejected =
                     Rejected { flood: true, standing: Some(standing), ..*Box::<Rejected>::from(Rejection::Limit(refusal)) };
-                return Either::Left(ready(Err(Box::new(rejected))));
+                return Err(Box::new(rejected));
             }
-            claims.push(claim(scope, limit, 1));
+            request.claims.push(claim(scope, limit, 1));
         }
-        request.who.claims.append(&mut claims);
-        Either::Right(self.inner.call(request))
+        self.inner.serve(request).await
     }
 }
 

@@ -15,6 +15,7 @@ use super::fallback::{self, Barred};
 use super::gateway::Gateway;
 use super::give_up;
 use super::handoff;
+use super::serve::Serve;
 use crate::config::policy::{Fallback, Plan, Step};
 use crate::degrade::Degraded;
 use crate::degrade::chain::{Cause, Move, Permits, Walk};
@@ -23,12 +24,10 @@ use crate::reply::{self, Rejection};
 use crate::telemetry::otlp::Kind;
 use crate::telemetry::record::Facts;
 use crate::triage::Attempt;
-use futures_util::future::BoxFuture;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Instant;
-use tower::{Layer, Service};
+use tower::Layer;
 
 /// When a customer with too many requests in flight may be let in, microseconds: one of them may have ended by then.
 const CONCURRENT_RETRY: u64 = 1_000_000;
@@ -51,46 +50,28 @@ pub struct Degrade<S> {
     gateway: Arc<Gateway>,
 }
 
-impl<S> Service<Call> for Degrade<S>
-where
-    S: Service<Call, Response = Reply, Error = Box<Rejected>> + Clone + Send + 'static,
-    S::Future: Send,
-{
-    type Response = Reply;
+impl<S: Serve<Call, Error = Box<Rejected>>> Serve<Call> for Degrade<S> {
     type Error = Box<Rejected>;
-    type Future = BoxFuture<'static, Result<Reply, Self::Error>>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(cx)
+    async fn serve(&self, mut call: Call) -> Result<Reply, Self::Error> {
+        let since = Instant::now();
+        give_up::apply(&mut call, &self.gateway)?;
+        // The claims of the layers above stay with the first try: they are spent with it.
+        let spare = call.fork();
+        let first = match self.inner.serve(call).await {
+            Ok(reply) => return Ok(marked(reply, &spare)),
+            Err(rejected) => rejected,
+        };
+        let Some(cause) = cause_of(&first) else { return end(first, &spare) };
+        let chain = chain_of(&spare.who.customer.plan, cause);
+        if chain.is_empty() {
+            return end(first, &spare);
+        }
+        let tried = vec![attempt(&spare.target.model, outcome_of(&first))];
+        let (inner, gateway) = (&self.inner, &self.gateway);
+        let on_the_way = Try { spare: &spare, cause, first, tried, held: None, counted: false, since, inner, gateway };
+        Box::pin(on_the_way.walk(chain)).await
     }
-
-    fn call(&mut self, mut call: Call) -> Self::Future {
-        let (mut inner, gateway) = (self.inner.clone(), self.gateway.clone());
-        Box::pin(async move {
-            let since = Instant::now();
-            give_up::apply(&mut call, &gateway)?;
-            let spare = fork(&mut call);
-            let first = match inner.call(call).await {
-                Ok(reply) => return Ok(marked(reply, &spare)),
-                Err(rejected) => rejected,
-            };
-            let Some(cause) = cause_of(&first) else { return end(first, &spare) };
-            let chain = chain_of(&spare.who.customer.plan, cause);
-            if chain.is_empty() {
-                return end(first, &spare);
-            }
-            let tried = vec![attempt(&spare.target.model, outcome_of(&first))];
-            Try { spare: &spare, cause, first, tried, held: None, counted: false, since, inner, gateway }.walk(chain).await
-        })
-    }
-}
-
-/// A copy to try again with. The claims of the layers above stay with the first try: they are spent with it.
-fn fork(call: &mut Call) -> Call {
-    let claims = std::mem::take(&mut call.who.claims);
-    let spare = call.fork();
-    call.who.claims = claims;
-    spare
 }
 
 fn chain_of(plan: &Plan, cause: Cause) -> &[Step] {
@@ -182,14 +163,11 @@ struct Try<'a, S> {
     /// Whether a provider has seen the request, so that it is counted already.
     counted: bool,
     since: Instant,
-    inner: S,
-    gateway: Arc<Gateway>,
+    inner: &'a S,
+    gateway: &'a Arc<Gateway>,
 }
 
-impl<S> Try<'_, S>
-where
-    S: Service<Call, Response = Reply, Error = Box<Rejected>>,
-{
+impl<S: Serve<Call, Error = Box<Rejected>>> Try<'_, S> {
     async fn walk(mut self, chain: &[Step]) -> Result<Reply, Box<Rejected>> {
         let fallback = fallback::permitted(self.spare);
         let permits = Permits { cheaper: fallback.is_some(), handoff: handoff::permitted(self.spare) };
@@ -204,7 +182,7 @@ where
                     let tried = std::mem::take(&mut self.tried);
                     // Settled before the ticket is written, so that it tells what the attempts cost.
                     drop(self.take_held());
-                    handoff::hand_off(self.spare, &self.first, why, tried, &self.gateway).await
+                    handoff::hand_off(self.spare, &self.first, why, tried, self.gateway).await
                 }
                 (Move::Refuse, _) => return end(self.first, self.spare),
             };
@@ -244,7 +222,7 @@ where
             (facts.model_is_known, facts.estimated_input, facts.output_cap, facts.pool_level, facts.degraded) = before;
         };
         record.note(|facts| (facts.pool_level, facts.degraded) = (None, Vec::new()));
-        let cheaper = match fallback::call_of(self.spare, fallback, &self.gateway).await {
+        let cheaper = match fallback::call_of(self.spare, fallback, self.gateway).await {
             Ok(cheaper) => cheaper,
             Err(barred) => {
                 record.note(restore);
@@ -278,9 +256,10 @@ where
     async fn ask(&mut self, mut call: Call) -> Option<Reply> {
         let replaces = self.take_held();
         self.counted |= replaces.as_ref().is_some_and(|used| used.actuals.attempted);
-        call.earlier = Earlier { replaces, counted: self.counted, standing: self.first.standing.clone() };
+        let standing = self.first.standing.clone();
+        call.earlier = Some(Box::new(Earlier { replaces, counted: self.counted, standing }));
         let model = call.target.model.clone();
-        match self.inner.call(call).await {
+        match self.inner.serve(call).await {
             Ok(reply) => Some(reply),
             Err(mut rejected) => {
                 self.tried.push(attempt(&model, outcome_of(&rejected)));

@@ -77,9 +77,8 @@ pub async fn call_of(call: &Call, fallback: &Fallback, gateway: &Arc<Gateway>) -
     let body = asked.apply(&call.body, &edits);
     // Of our own making, so it parses; were it not to, that would be a fault of ours and no reason to bother the client.
     let request = request::parse(call.who.api, &body).map_err(|_| Barred::Refused(Rejection::Internal))?;
-    let mut who = call.who.clone();
-    who.claims = Vec::new(); // the message is spent
-    let mut cheaper = prepare(who, body, request, gateway).await.map_err(Barred::Refused)?;
+    // Without claims of the layers above: the message is spent.
+    let mut cheaper = prepare(call.who.clone(), body, request, gateway).await.map_err(Barred::Refused)?;
     fit(&mut cheaper)?;
     // Its pool may be another one, with a level of its own.
     give_up::apply(&mut cheaper, gateway).map_err(|rejected| Barred::Refused(rejected.rejection))?;

@@ -9,10 +9,11 @@ use super::attempt::claim_attempt;
 use super::call::{Call, Credential, Rejected, Reply};
 use super::failed::{Failed, ProviderFault};
 use super::gateway::Gateway;
+use super::serve::Serve;
 use crate::degrade::breaker::Report;
 use crate::telemetry::metrics::{Name, UpstreamLabels};
 use crate::upstream::client::TRACEPARENT;
-use crate::upstream::{NoReply, Orphans, Outgoing, ProviderReply, peek};
+use crate::upstream::{NoReply, Outgoing, ProviderReply, peek};
 use crate::wire::edit::Edits;
 use crate::wire::error;
 use bytes::Bytes;
@@ -23,7 +24,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Instant;
-use tower::Service;
 
 /// The longest error body that is read before it is passed on, to see what it is about.
 pub const ERROR_BODY: usize = 64 * 1024;
@@ -45,24 +45,15 @@ impl Forward {
     }
 }
 
-impl Service<Call> for Forward {
-    type Response = Reply;
+impl Serve<Call> for Forward {
     type Error = Box<Rejected>;
-    type Future = BoxFuture<'static, Result<Reply, Self::Error>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, call: Call) -> Self::Future {
-        let gateway = self.gateway.clone();
+    fn serve(&self, call: Call) -> impl Future<Output = Result<Reply, Self::Error>> + Send {
         let outlives = !call.streams() || call.target.upstream.drain_on_abort;
-        let adopter = outlives.then(|| (gateway.orphans.clone(), call.who.customer.scope.owner.clone()));
-        let forwarding = Box::pin(forward(call, gateway));
-        match adopter {
-            Some((orphans, customer)) => Box::pin(Outlive { future: Some(forwarding), orphans, customer }),
-            None => forwarding,
-        }
+        let gateway = self.gateway.clone();
+        let customer = outlives.then(|| call.who.customer.scope.owner.clone());
+        // By itself on the heap: it may be taken over by a task.
+        Outlive { future: Some(Box::pin(forward(call, gateway.clone()))), gateway, customer }
     }
 }
 
@@ -186,11 +177,12 @@ async fn without_usage(
     Ok((reply, false))
 }
 
-/// A future that goes on without whoever waited for it: when dropped unfinished, a task takes it over.
+/// A future that may go on without whoever waited for it: when dropped unfinished, a task takes it over.
 struct Outlive {
     future: Option<BoxFuture<'static, Result<Reply, Box<Rejected>>>>,
-    orphans: Orphans,
-    customer: Arc<str>,
+    gateway: Arc<Gateway>,
+    /// For whom it goes on; `None` = it ends there and then.
+    customer: Option<Arc<str>>,
 }
 
 impl Future for Outlive {
@@ -209,8 +201,8 @@ impl Future for Outlive {
 
 impl Drop for Outlive {
     fn drop(&mut self) {
-        if let Some(future) = self.future.take() {
-            self.orphans.adopt(&self.customer, |place| async move {
+        if let (Some(future), Some(customer)) = (self.future.take(), &self.customer) {
+            self.gateway.orphans.adopt(customer, |place| async move {
                 let reply = future.await;
                 // The reply's body, when dropped, asks for a place of its own and reads itself to the end.
                 drop(place);

@@ -4,6 +4,7 @@ use super::Gateway;
 use super::body;
 use super::call::{Authenticated, Customer, Grounds, HeldKey, Identified, Payload, Rejected, Reply, Who};
 use super::newcomers;
+use super::serve::Serve;
 use crate::config::policy::{App, BodySource, Plan};
 use crate::config::{Policy, matches};
 use crate::directory::View;
@@ -11,13 +12,11 @@ use crate::domain::{CustomerId, Priority, Timestamp, UserId};
 use crate::reply::{Forbidden, Rejection};
 use crate::store::{Known, StoreError};
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use tower::{Layer, Service};
+use tower::Layer;
 
 const CUSTOMER: HeaderName = HeaderName::from_static("x-customer-id");
 const USER: HeaderName = HeaderName::from_static("x-user-id");
@@ -46,43 +45,34 @@ pub struct Identify<S> {
     gateway: Arc<Gateway>,
 }
 
-impl<S> Service<Authenticated> for Identify<S>
-where
-    S: Service<Identified, Response = Reply, Error = Box<Rejected>> + Clone + Send + 'static,
-    S::Future: Send,
-{
-    type Response = Reply;
+impl<S: Serve<Identified, Error = Box<Rejected>>> Serve<Authenticated> for Identify<S> {
     type Error = Box<Rejected>;
-    type Future = BoxFuture<'static, Result<Reply, Self::Error>>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(cx)
+    async fn serve(&self, request: Authenticated) -> Result<Reply, Self::Error> {
+        let identified = identify(request, &self.gateway).await?;
+        let who = identified.who.clone();
+        let rejected = match self.inner.serve(identified).await {
+            Ok(reply) => return Ok(reply),
+            Err(rejected) => rejected,
+        };
+        match who.known.as_ref().and_then(|grounds| grounds.stale.get()) {
+            // Once: should they have changed again, the request came before that.
+            Some((in_force, body)) => Box::pin(self.once_more(&who, *in_force, body)).await,
+            None => Err(rejected),
+        }
     }
+}
 
-    fn call(&mut self, request: Authenticated) -> Self::Future {
-        let mut inner = self.inner.clone(); // every layer of ours is always ready, so a clone is as good as the original
-        let gateway = self.gateway.clone();
-        Box::pin(async move {
-            let identified = identify(request, &gateway).await?;
-            let who = identified.who.clone();
-            let rejected = match inner.call(identified).await {
-                Ok(reply) => return Ok(reply),
-                Err(rejected) => rejected,
-            };
-            match who.known.as_ref().and_then(|grounds| grounds.stale.get()) {
-                // Once: should they have changed again, the request came before that.
-                Some((in_force, body)) => {
-                    let who = again(who.clone(), *in_force, &gateway).await?;
-                    inner.call(Identified { who, payload: Payload::Read(body.clone()) }).await
-                }
-                None => Err(rejected),
-            }
-        })
+impl<S: Serve<Identified, Error = Box<Rejected>>> Identify<S> {
+    async fn once_more(&self, who: &Who, in_force: Known, body: &Bytes) -> Result<Reply, Box<Rejected>> {
+        let who = again(who, in_force, &self.gateway).await?;
+        self.inner.serve(Identified { who, claims: Vec::new(), payload: Payload::Read(body.clone()) }).await
     }
 }
 
 /// The same request by the plans and overrides that are in force.
-async fn again(mut who: Who, in_force: Known, gateway: &Gateway) -> Result<Who, Rejection> {
+async fn again(before: &Who, in_force: Known, gateway: &Gateway) -> Result<Arc<Who>, Rejection> {
+    let mut who = before.clone();
     gateway.directory.refresh(who.customer.id.as_str(), in_force).await.map_err(|error| away(&error))?;
     let view = gateway.directory.view(&who.policy).await.map_err(|error| away(&error))?;
     let anonymous = who.customer.id.as_str().contains(' ');
@@ -97,8 +87,7 @@ async fn again(mut who: Who, in_force: Known, gateway: &Gateway) -> Result<Who, 
     };
     who.record.note(|facts| facts.plan = Some(who.customer.plan.clone()));
     who.known = None;
-    who.claims.clear();
-    Ok(who)
+    Ok(Arc::new(who))
 }
 
 pub(super) fn away(error: &StoreError) -> Rejection {
@@ -220,7 +209,7 @@ async fn identify(request: Authenticated, gateway: &Gateway) -> Result<Identifie
     }
     let who = Who {
         api: arrived.api,
-        head: Arc::new(arrived.head),
+        head: arrived.head,
         policy: arrived.policy,
         record: arrived.record,
         at: arrived.at,
@@ -231,9 +220,8 @@ async fn identify(request: Authenticated, gateway: &Gateway) -> Result<Identifie
         priority,
         class,
         known: Some(Arc::new(Grounds { known, ..Grounds::default() })),
-        claims: Vec::with_capacity(8),
     };
-    Ok(Identified { who, payload })
+    Ok(Identified { who: Arc::new(who), claims: Vec::new(), payload })
 }
 
 /// The plan of a customer that is named, if the app may act for it, and the number under which it was said.

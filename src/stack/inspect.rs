@@ -1,10 +1,11 @@
 //! Layer 5: what is asked. Reads the body within bounds, recognises model, pool and price, counts the prompt, settles the output cap.
 
 use super::body;
-use super::call::{Call, Earlier, Identified, Payload, Rejected, Reply, Target, Who};
+use super::call::{Call, Identified, Payload, Rejected, Reply, Target, Who};
 use super::gateway::Gateway;
 use super::identify::widened;
 use super::output::bound_output;
+use super::serve::Serve;
 use crate::config::policy::{ForwardId, Unpriced};
 use crate::domain::NanoUsd;
 use crate::estimate::{InputCount, Piece};
@@ -14,10 +15,14 @@ use crate::wire::Api;
 use crate::wire::edit::Edits;
 use crate::wire::request::{self, BodyError, Request, Segment};
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
-use std::sync::Arc;
-use std::task::{Context, Poll};
-use tower::{Layer, Service};
+use memchr::memmem::Finder;
+use std::sync::{Arc, LazyLock};
+use tower::Layer;
+
+/// Fields that make a prompt dearer, looked for in every body: what a search needs to know of its needle is found out once.
+static CACHE_CONTROL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("cache_control"));
+static CACHE_RETENTION: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("prompt_cache_retention"));
+static INPUT_AUDIO: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("input_audio"));
 
 /// Inspects for whatever it wraps.
 #[derive(Clone, Debug)]
@@ -37,31 +42,21 @@ pub struct Inspect<S> {
     gateway: Arc<Gateway>,
 }
 
-impl<S> Service<Identified> for Inspect<S>
-where
-    S: Service<Call, Response = Reply, Error = Box<Rejected>> + Clone + Send + 'static,
-    S::Future: Send,
-{
-    type Response = Reply;
+impl<S: Serve<Call, Error = Box<Rejected>>> Serve<Identified> for Inspect<S> {
     type Error = Box<Rejected>;
-    type Future = BoxFuture<'static, Result<Reply, Self::Error>>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, request: Identified) -> Self::Future {
-        let (mut inner, gateway) = (self.inner.clone(), self.gateway.clone());
-        Box::pin(async move { inner.call(inspect(request, &gateway).await?).await })
+    async fn serve(&self, request: Identified) -> Result<Reply, Self::Error> {
+        let call = inspect(request, &self.gateway).await?;
+        self.inner.serve(call).await
     }
 }
 
 async fn inspect(request: Identified, gateway: &Arc<Gateway>) -> Result<Call, Rejection> {
-    let Identified { who, payload } = request;
+    let Identified { who, claims, payload } = request;
     let policy = who.policy.clone();
     if !who.api.has_body() {
         let target = target_of(&who, "")?;
-        return Ok(Call { body: Bytes::new(), request: None, ..call(who, target) });
+        return Ok(Call { body: Bytes::new(), request: None, claims, ..call(who, target) });
     }
     let body = match payload {
         Payload::Read(bytes) => bytes,
@@ -72,7 +67,8 @@ async fn inspect(request: Identified, gateway: &Arc<Gateway>) -> Result<Call, Re
     if !who.api.is_free() && who.known.is_some() && who.record.read(|facts| facts.job.is_none()) {
         gateway.alerts.prompt(&policy.alerts, &who.customer.id, &who.app.name, &request.model, &body, who.at);
     }
-    let call = prepare(who, body, request, gateway).await?;
+    let mut call = prepare(who, body, request, gateway).await?;
+    call.claims = claims;
     call.who.record.note(|facts| {
         facts.model = Some(call.target.model.clone());
         facts.model_is_known = policy.prices.lists(&call.target.model);
@@ -85,13 +81,13 @@ async fn inspect(request: Identified, gateway: &Arc<Gateway>) -> Result<Call, Re
 
 /// The call that a body asks for: its target, its prompt counted, its output bounded, its cost bounded, and what is to be changed in it.
 /// A fallback goes the same way, with a body that asks for it.
-pub async fn prepare(mut who: Who, body: Bytes, request: Request, gateway: &Arc<Gateway>) -> Result<Call, Rejection> {
+pub async fn prepare(mut who: Arc<Who>, body: Bytes, request: Request, gateway: &Arc<Gateway>) -> Result<Call, Rejection> {
     let policy = who.policy.clone();
     let pool = policy.pool_of(&request.model).map(AsRef::as_ref);
     if !who.app.may_use(&request.model, pool)
         && let Some(opened) = widened(who.key.as_ref(), &policy, who.at, gateway).await?
     {
-        who.app = opened.app;
+        Arc::make_mut(&mut who).app = opened.app;
     }
     if !who.app.may_use(&request.model, pool) {
         return Err(Rejection::ModelNotAllowed { model: request.model.into() });
@@ -131,20 +127,21 @@ fn bad_body(error: &BodyError) -> Rejection {
 }
 
 /// A call that asks for nothing yet.
-fn call(who: Who, target: Target) -> Call {
+fn call(who: Arc<Who>, target: Target) -> Call {
     Call {
         who,
+        claims: Vec::new(),
         body: Bytes::new(),
         request: None,
         edits: Edits::default(),
-        target,
+        target: Arc::new(target),
         input: InputCount::default(),
         output: super::call::Output::default(),
         worst: None,
         reservation: None,
         account: None,
         level: 0,
-        earlier: Earlier::default(),
+        earlier: None,
     }
 }
 
@@ -207,18 +204,18 @@ pub fn worst_of(call: &Call, request: &Request) -> Option<Worst> {
     let price = call.target.price.as_ref()?;
     let features = &request.features;
     // A word of the prompt may look like one of these fields: then the bound is a little high, never low.
-    let mentions = |field: &str| memchr::memmem::find(&call.body, field.as_bytes()).is_some();
+    let mentions = |field: &LazyLock<Finder<'static>>| field.find(&call.body).is_some();
     let cache_writes = match call.who.api {
-        Api::Messages if mentions("cache_control") => CacheWrites::Long,
+        Api::Messages if mentions(&CACHE_CONTROL) => CacheWrites::Long,
         Api::Messages | Api::Embeddings | Api::Completions => CacheWrites::No,
-        _ if mentions("prompt_cache_retention") => CacheWrites::Long,
+        _ if mentions(&CACHE_RETENTION) => CacheWrites::Long,
         _ => CacheWrites::Short,
     };
     let mut worst = price.worst(&Asked {
         input: call.input.upper,
         tier: request.service_tier.as_deref(),
         cache_writes,
-        audio_input: mentions("input_audio"),
+        audio_input: mentions(&INPUT_AUDIO),
         audio_output: features.audio_output,
         choices: call.output.choices,
         web_searches: 0,

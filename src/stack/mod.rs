@@ -51,6 +51,7 @@ mod repeat;
 pub mod resubmit;
 mod retry;
 pub mod router;
+mod serve;
 pub mod shadow;
 mod slots;
 mod spend;
@@ -58,13 +59,13 @@ pub(crate) mod token_rate;
 
 pub use gateway::Gateway;
 
-use call::{Arrived, Call, Rejected, Reply};
+use call::{Arrived, Call, Rejected};
+use serve::{Serve, Shared};
 use std::sync::Arc;
-use tower::util::BoxCloneSyncService;
-use tower::{Service, ServiceBuilder};
+use tower::ServiceBuilder;
 
 /// The whole stack as one service.
-pub type Stack = BoxCloneSyncService<Arrived, Reply, std::convert::Infallible>;
+pub type Stack = Shared<Arrived, std::convert::Infallible>;
 
 /// Builds the stack of a gateway.
 #[must_use]
@@ -76,7 +77,7 @@ pub fn build(gateway: &Arc<Gateway>) -> Stack {
         .layer(customer_rate::CustomerRateLayer(gateway.clone()))
         .layer(inspect::InspectLayer(gateway.clone()))
         .layer(repeat::RepeatLayer(gateway.clone()));
-    BoxCloneSyncService::new(layers.service(below_repeat(gateway)))
+    Shared::new(layers.service(below_repeat(gateway)))
 }
 
 /// The layers a job runs through: those of any request, by the configuration of the moment, but for the two that know the connection and
@@ -87,7 +88,7 @@ fn run_stack(gateway: &Arc<Gateway>) -> jobs::RunStack {
         .layer(identify::IdentifyLayer(gateway.clone()))
         .layer(customer_rate::CustomerRateLayer(gateway.clone()))
         .layer(inspect::InspectLayer(gateway.clone()));
-    BoxCloneSyncService::new(layers.service(below_repeat(gateway)))
+    Shared::new(layers.service(below_repeat(gateway)))
 }
 
 /// The stack of the routes that look at jobs: known callers, and no limits.
@@ -96,13 +97,11 @@ fn desk_stack(gateway: &Arc<Gateway>) -> Stack {
         .layer(observe::ObserveLayer)
         .layer(authenticate::AuthenticateLayer(gateway.clone()))
         .layer(identify::IdentifyLayer(gateway.clone()));
-    BoxCloneSyncService::new(layers.service(jobs::Desk(gateway.clone())))
+    Shared::new(layers.service(jobs::Desk(gateway.clone())))
 }
 
 /// Layers 7 to 13.
-fn below_repeat(
-    gateway: &Arc<Gateway>,
-) -> impl Service<Call, Response = Reply, Error = Box<Rejected>, Future: Send> + Clone + Send + Sync + 'static + use<> {
+fn below_repeat(gateway: &Arc<Gateway>) -> impl Serve<Call, Error = Box<Rejected>> + Clone + use<> {
     ServiceBuilder::new()
         .layer(degrade::DegradeLayer(gateway.clone()))
         .layer(token_rate::TokenRateLayer)
@@ -120,5 +119,5 @@ pub fn build_status(gateway: &Arc<Gateway>) -> Stack {
         .layer(observe::ObserveLayer)
         .layer(authenticate::AuthenticateLayer(gateway.clone()))
         .layer(identify::IdentifyLayer(gateway.clone()));
-    BoxCloneSyncService::new(layers.service(poll::Status::new(gateway.clone())))
+    Shared::new(layers.service(poll::Status::new(gateway.clone())))
 }

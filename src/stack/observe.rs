@@ -5,20 +5,20 @@
 //! reservations are owned by the futures and bodies that unwind.
 
 use super::call::{Arrived, Rejected, Reply};
+use super::serve::Serve;
 use crate::domain::{CustomerId, RequestId};
 use crate::reply::{self, Rejection};
 use crate::telemetry::{Ending, Record};
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderValue};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use tower::{Layer, Service};
+use tower::Layer;
 
 /// Observes whatever it wraps.
 #[derive(Clone, Debug)]
@@ -37,35 +37,18 @@ pub struct Observe<S> {
     inner: S,
 }
 
-impl<S> Service<Arrived> for Observe<S>
-where
-    S: Service<Arrived, Response = Reply, Error = Box<Rejected>>,
-    S::Future: Send + 'static,
-{
-    type Response = Reply;
+impl<S: Serve<Arrived, Error = Box<Rejected>>> Serve<Arrived> for Observe<S> {
     type Error = std::convert::Infallible;
-    type Future = BoxFuture<'static, Result<Reply, Self::Error>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        Poll::Ready(Ok(())) // every layer of ours always takes a request; waiting happens inside, where it is bounded
-    }
-
-    fn call(&mut self, arrived: Arrived) -> Self::Future {
+    async fn serve(&self, arrived: Arrived) -> Result<Reply, Self::Error> {
         let record = arrived.record.clone();
-        // `call` itself may panic as well as the future it gives.
-        let inner = std::panic::catch_unwind(AssertUnwindSafe(|| self.inner.call(arrived)));
-        Box::pin(async move {
-            let outcome = match inner {
-                Ok(future) => AssertUnwindSafe(future).catch_unwind().await,
-                Err(panic) => Err(panic),
-            };
-            let answered = outcome.unwrap_or_else(|_| {
-                tracing::error!(request_id = %record.id, "a request panicked");
-                Err(Rejection::Internal.into())
-            });
-            let reply = answered.unwrap_or_else(|rejected| answer(&record, &rejected));
-            Ok(observed(reply, record))
-        })
+        let outcome = AssertUnwindSafe(self.inner.serve(arrived)).catch_unwind().await;
+        let answered = outcome.unwrap_or_else(|_| {
+            tracing::error!(request_id = %record.id, "a request panicked");
+            Err(Rejection::Internal.into())
+        });
+        let reply = answered.unwrap_or_else(|rejected| answer(&record, &rejected));
+        Ok(observed(reply, record))
     }
 }
 

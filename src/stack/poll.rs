@@ -5,18 +5,16 @@
 
 use super::call::{Identified, Rejected, Reply, Who};
 use super::gateway::Gateway;
+use super::serve::Serve;
 use crate::reply::Rejection;
 use crate::triage::{Standing, TicketId, Trouble};
 use axum::body::Body;
-use futures_util::future::BoxFuture;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
-use tower::Service;
 
 /// Where the id of a ticket begins.
 pub const PREFIX: &str = "/v1/triage/";
@@ -44,7 +42,7 @@ impl Status {
         Self { gateway, places: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
-    async fn look(&self, who: Who) -> Result<Reply, Rejection> {
+    async fn look(&self, who: &Who) -> Result<Reply, Rejection> {
         let id: TicketId =
             who.head.uri.path().strip_prefix(PREFIX).and_then(|id| id.parse().ok()).ok_or(Rejection::TicketNotFound)?;
         let _place = self.places.try_acquire().map_err(|_| Rejection::Overloaded { retry_in: CROWDED })?;
@@ -68,18 +66,11 @@ impl Status {
     }
 }
 
-impl Service<Identified> for Status {
-    type Response = Reply;
+impl Serve<Identified> for Status {
     type Error = Box<Rejected>;
-    type Future = BoxFuture<'static, Result<Reply, Self::Error>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Identified) -> Self::Future {
-        let this = self.clone();
-        Box::pin(async move { Ok(this.look(request.who).await?) })
+    async fn serve(&self, request: Identified) -> Result<Reply, Self::Error> {
+        Ok(self.look(&request.who).await?)
     }
 }
 

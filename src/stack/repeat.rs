@@ -13,13 +13,13 @@ mod keyed;
 use super::call::{Call, Rejected, Reply};
 use super::gateway::Gateway;
 use super::jobs;
+use super::serve::Serve;
 use crate::repeats::key::{self, Meant, Owner};
 use crate::reply::Rejection;
-use futures_util::future::{BoxFuture, Either, ready};
+use futures_util::future::BoxFuture;
 use keyed::Keyed;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use tower::{Layer, Service};
+use tower::Layer;
 
 /// Makes repeats safe for whatever it wraps.
 #[derive(Clone, Debug)]
@@ -39,42 +39,29 @@ pub struct Repeat<S> {
     gateway: Arc<Gateway>,
 }
 
-impl<S> Service<Call> for Repeat<S>
-where
-    S: Service<Call, Response = Reply, Error = Box<Rejected>> + Clone + Send + 'static,
-    S::Future: Send,
-{
-    type Response = Reply;
+impl<S: Serve<Call, Error = Box<Rejected>> + Clone> Serve<Call> for Repeat<S> {
     type Error = Box<Rejected>;
-    type Future = Either<S::Future, BoxFuture<'static, Result<Reply, Self::Error>>>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, call: Call) -> Self::Future {
+    async fn serve(&self, call: Call) -> Result<Reply, Self::Error> {
         if call.who.api.is_free() {
-            return Either::Left(self.inner.call(call));
+            return self.inner.serve(call).await;
         }
         let later = jobs::asked_for(&call.who);
-        let keyed = match keyed(&call, later) {
-            Ok(keyed) => keyed,
-            Err(rejection) => return Either::Right(Box::pin(ready(Err(rejection.into())))),
-        };
+        let keyed = keyed(&call, later)?;
         if keyed.is_none() && !later {
-            return Either::Left(self.inner.call(call));
+            return self.inner.serve(call).await;
         }
         let gateway = self.gateway.clone();
         let run: BoxFuture<'static, _> = if later {
             Box::pin(jobs::take_in(call, gateway.clone()))
         } else {
-            let mut inner = self.inner.clone(); // every layer of ours is always ready, so a clone is as good as the original
-            Box::pin(async move { inner.call(call).await })
+            let inner = self.inner.clone(); // it may go on without its client, and then by itself
+            Box::pin(async move { inner.serve(call).await })
         };
-        Either::Right(match keyed {
-            Some(keyed) => Box::pin(keyed.run(run, gateway)),
-            None => run,
-        })
+        match keyed {
+            Some(keyed) => Box::pin(keyed.run(run, gateway)).await,
+            None => run.await,
+        }
     }
 }
 

@@ -7,16 +7,15 @@
 use super::call::{Call, Rejected, Reply};
 use super::failed::{Failed, ProviderFault, TheirReply};
 use super::gateway::Gateway;
+use super::serve::Serve;
 use crate::degrade::retry::{Budget, Stop};
 use crate::domain::Priority;
 use crate::telemetry::metrics::{Name, ReasonLabels, RetryLabels};
 use crate::telemetry::otlp::Kind;
-use futures_util::future::BoxFuture;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Instant;
-use tower::{Layer, Service};
+use tower::Layer;
 
 /// Retries for whatever it wraps.
 #[derive(Clone, Debug)]
@@ -36,36 +35,23 @@ pub struct Retry<S> {
     gateway: Arc<Gateway>,
 }
 
-impl<S> Service<Call> for Retry<S>
-where
-    S: Service<Call, Response = Reply, Error = Box<Rejected>> + Clone + Send + 'static,
-    S::Future: Send,
-{
-    type Response = Reply;
+impl<S: Serve<Call, Error = Box<Rejected>>> Serve<Call> for Retry<S> {
     type Error = Box<Rejected>;
-    type Future = BoxFuture<'static, Result<Reply, Self::Error>>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, call: Call) -> Self::Future {
-        let (mut inner, gateway) = (self.inner.clone(), self.gateway.clone());
-        Box::pin(async move {
-            let mut spent = Spent::of(&call);
-            let mut result = inner.call(call).await;
-            while let Err(mut rejected) = result {
-                let Some(failed) = rejected.failed.take() else { return Err(rejected) };
-                match spent.again(failed, &gateway).await {
-                    Ok(call) => result = inner.call(call).await,
-                    Err(failed) => {
-                        rejected.failed = Some(failed);
-                        return Err(rejected);
-                    }
+    async fn serve(&self, call: Call) -> Result<Reply, Self::Error> {
+        let mut spent = Spent::of(&call);
+        let mut result = self.inner.serve(call).await;
+        while let Err(mut rejected) = result {
+            let Some(failed) = rejected.failed.take() else { return Err(rejected) };
+            match Box::pin(spent.again(failed, &self.gateway)).await {
+                Ok(call) => result = self.inner.serve(call).await,
+                Err(failed) => {
+                    rejected.failed = Some(failed);
+                    return Err(rejected);
                 }
             }
-            result
-        })
+        }
+        result
     }
 }
 

@@ -22,25 +22,27 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tower::ServiceExt;
 
 /// The address a connection comes from; the listener puts it into each request.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer(pub SocketAddr);
 
+/// The routes of a gateway. Clones share them: every request takes some.
+#[derive(Clone, Debug)]
+pub struct Routes(Arc<Parts>);
+
 /// What the routes share.
-#[derive(Clone)]
-pub struct Routes {
+struct Parts {
     gateway: Arc<Gateway>,
     stack: Stack,
     desk: Stack,
     status: Stack,
-    draining: Arc<AtomicBool>,
+    draining: AtomicBool,
 }
 
-impl std::fmt::Debug for Routes {
+impl std::fmt::Debug for Parts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Routes").finish_non_exhaustive()
+        f.debug_struct("Parts").finish_non_exhaustive()
     }
 }
 
@@ -49,12 +51,12 @@ impl Routes {
     #[must_use]
     pub fn new(gateway: Arc<Gateway>) -> Self {
         let (stack, desk, status) = (super::build(&gateway), super::desk_stack(&gateway), super::build_status(&gateway));
-        Self { gateway, stack, desk, status, draining: Arc::default() }
+        Self(Arc::new(Parts { gateway, stack, desk, status, draining: AtomicBool::new(false) }))
     }
 
     /// From now on readiness says no: the gateway is going away.
     pub fn drain(&self) {
-        self.draining.store(true, Ordering::Relaxed);
+        self.0.draining.store(true, Ordering::Relaxed);
     }
 
     /// As an HTTP service.
@@ -79,17 +81,18 @@ impl Routes {
     }
 
     async fn serve(self, api: Api, request: Request) -> Response {
+        let parts = &*self.0;
         let (head, body) = request.into_parts();
-        let record = Arc::new(self.gateway.record(api).continuing(&head.headers));
+        let record = Arc::new(parts.gateway.record(api).continuing(&head.headers));
         let peer = head.extensions.get::<Peer>().map_or_else(|| [127, 0, 0, 1].into(), |peer| peer.0.ip());
         let arrived =
-            Arrived { api, head, body, peer, at: self.gateway.clock.now(), policy: self.gateway.policy.load_full(), record };
+            Arrived { api, head, body, peer, at: parts.gateway.clock.now(), policy: parts.gateway.policy.load_full(), record };
         let stack = match api {
-            Api::Jobs(_) => self.desk,
-            Api::Triage(_) => self.status,
-            _ => self.stack,
+            Api::Jobs(_) => &parts.desk,
+            Api::Triage(_) => &parts.status,
+            _ => &parts.stack,
         };
-        match stack.oneshot(arrived).await {
+        match stack.serve(arrived).await {
             Ok(reply) => reply,
             Err(never) => match never {},
         }
@@ -100,8 +103,8 @@ impl Routes {
     fn refuse(&self, request: &Request, rejection: Rejection) -> Response {
         let anthropic = request.uri().path().starts_with("/v1/messages") || request.headers().contains_key("anthropic-version");
         let api = Api::Unknown(if anthropic { Dialect::Anthropic } else { Dialect::OpenAi });
-        let record =
-            Arc::new(Record::new(RequestId::at(self.gateway.clock.now(), fastrand::u128(..)), api, self.gateway.metrics.clone()));
+        let gateway = &self.0.gateway;
+        let record = Arc::new(Record::new(RequestId::at(gateway.clock.now(), fastrand::u128(..)), api, gateway.metrics.clone()));
         let reply = observe::answer(&record, &Box::<Rejected>::from(rejection));
         observe::observed(reply, record)
     }
@@ -167,10 +170,10 @@ async fn healthz() -> &'static str {
 /// the text says so, but still 200: the store is away from the other gateways as well, so taking this one out would only end the
 /// service. Once the time for it is over, or if the store was never there, 503.
 async fn readyz(State(routes): State<Routes>) -> Response {
-    let answers = routes.gateway.ledger.ping().await.is_ok();
-    let standing = routes.gateway.ledger.standing().unwrap_or_default();
+    let answers = routes.0.gateway.ledger.ping().await.is_ok();
+    let standing = routes.0.gateway.ledger.standing().unwrap_or_default();
     let (status, text) = match standing.alone_until {
-        _ if routes.draining.load(Ordering::Relaxed) => (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n".to_owned()),
+        _ if routes.0.draining.load(Ordering::Relaxed) => (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n".to_owned()),
         _ if answers && !standing.breaker_open && standing.evicts => (
             StatusCode::OK,
             "ready, but the store may throw budgets away when its memory is full: set its maxmemory-policy to noeviction\n"
@@ -193,7 +196,7 @@ async fn readyz(State(routes): State<Routes>) -> Response {
 }
 
 async fn metrics(State(routes): State<Routes>) -> Response {
-    let gateway = &routes.gateway;
+    let gateway = &routes.0.gateway;
     gateway.metrics.unsettled.set(i64::try_from(gateway.settler.status().outstanding).unwrap_or(i64::MAX));
     if matches!(gateway.policy.load().auth, Auth::Keys { .. })
         && let Ok((queued, running)) = Jobs::new(gateway.documents.clone()).count().await

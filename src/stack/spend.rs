@@ -5,11 +5,11 @@
 
 use super::call::{Call, Rejected, Reply};
 use super::gateway::Gateway;
+use super::serve::Serve;
 use crate::config::policy::Limits;
 use crate::limit::{Claim, LimitName, Measure, Rule, Scope, ScopeKey};
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use tower::{Layer, Service};
+use tower::Layer;
 
 /// Claims money and quotas for whatever it wraps.
 #[derive(Clone, Debug)]
@@ -29,20 +29,11 @@ pub struct Spend<S> {
     gateway: Arc<Gateway>,
 }
 
-impl<S> Service<Call> for Spend<S>
-where
-    S: Service<Call, Response = Reply, Error = Box<Rejected>>,
-{
-    type Response = Reply;
+impl<S: Serve<Call, Error = Box<Rejected>>> Serve<Call> for Spend<S> {
     type Error = Box<Rejected>;
-    type Future = S::Future;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, mut call: Call) -> Self::Future {
-        let mut claims = std::mem::take(&mut call.who.claims);
+    fn serve(&self, mut call: Call) -> impl Future<Output = Result<Reply, Self::Error>> + Send {
+        let mut claims = std::mem::take(&mut call.claims);
         let customer = &call.who.customer;
         budgets(&self.gateway, &mut claims, &customer.scope, &customer.plan.limits, &call);
         if let Some((_, scope)) = &customer.user {
@@ -52,8 +43,8 @@ where
         budgets(&self.gateway, &mut claims, &app, &call.who.app.limits, &call);
         let whole = ScopeKey { scope: Scope::Gateway, owner: "".into() };
         budgets(&self.gateway, &mut claims, &whole, &call.who.policy.gateway, &call);
-        call.who.claims = claims;
-        self.inner.call(call)
+        call.claims = claims;
+        self.inner.serve(call)
     }
 }
 

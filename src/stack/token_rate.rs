@@ -5,13 +5,13 @@
 
 use super::call::{Call, Rejected, Reply};
 use super::customer_rate::claim;
+use super::serve::Serve;
 use crate::config::policy::{Counts, Limit, LimitKind, Limits, Pool};
 use crate::domain::Priority;
 use crate::limit::{Claim, Measure, Rule, Scope, ScopeKey};
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
-use tower::{Layer, Service};
+use tower::Layer;
 
 /// Claims rates for whatever it wraps.
 #[derive(Clone, Debug)]
@@ -30,20 +30,11 @@ pub struct TokenRate<S> {
     inner: S,
 }
 
-impl<S> Service<Call> for TokenRate<S>
-where
-    S: Service<Call, Response = Reply, Error = Box<Rejected>>,
-{
-    type Response = Reply;
+impl<S: Serve<Call, Error = Box<Rejected>>> Serve<Call> for TokenRate<S> {
     type Error = Box<Rejected>;
-    type Future = S::Future;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, mut call: Call) -> Self::Future {
-        let mut claims = std::mem::take(&mut call.who.claims);
+    fn serve(&self, mut call: Call) -> impl Future<Output = Result<Reply, Self::Error>> + Send {
+        let mut claims = std::mem::take(&mut call.claims);
         let customer = &call.who.customer;
         rates(&mut claims, &customer.scope, &customer.plan.limits, &call);
         if let Some((_, scope)) = &customer.user {
@@ -58,8 +49,8 @@ where
             rates(&mut claims, &gateway, &call.who.policy.gateway, &call);
         }
         ceiling(&mut claims, &call);
-        call.who.claims = claims;
-        self.inner.call(call)
+        call.claims = claims;
+        self.inner.serve(call)
     }
 }
 

@@ -115,6 +115,12 @@ pub trait Ledger: Send + Sync + 'static {
     /// [`StoreError`] when the store could not be asked; the batch is to be repeated.
     fn settle<'a>(&'a self, batch: &'a [Settlement], now: Option<Timestamp>) -> BoxFuture<'a, Result<(), StoreError>>;
 
+    /// How many calls of [`Ledger::settle`] may be under way at once. More than one where a batch is booked before the call has ended,
+    /// which then only waits until it is durable: holds must not stand for longer because others' settlements are being written.
+    fn settles_at_once(&self) -> usize {
+        1
+    }
+
     /// Puts an admission in the place of a reservation, in one atomic step: `old` is settled to its actual amounts and the claims are
     /// decided as if that had happened before. Where they do not pass nothing changes, and the old reservation stands: its owner settles
     /// it later, or asks again. Both are of one customer and have ids of their own; the admission claims no message, since the request

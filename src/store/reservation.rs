@@ -91,10 +91,15 @@ impl Reservation {
         claims: &[Claim],
         elastic: Option<&Elastic>,
         decision: &Decision,
-        mut place: SettlePlace,
+        place: SettlePlace,
     ) -> Self {
+        Self::of(id, customer, Line::taken(claims, elastic, decision), place)
+    }
+
+    /// The same, of lines that were taken.
+    #[must_use]
+    pub fn of(id: ReservationId, customer: ScopeKey, lines: Vec<Line>, mut place: SettlePlace) -> Self {
         place.hold(id, &customer);
-        let lines = Line::taken(claims, elastic, decision);
         place.claimed(&lines);
         Self {
             settlement: Settlement { reservation: id, customer, lines },

@@ -1,15 +1,17 @@
 //! The settlement queue: off the reply's path, bounded, tracked to the end.
 //!
 //! A place is taken at admission, so that a settlement never has to wait for one: it can be handed over from a `Drop`. Memory is bounded
-//! because places are. Settlements go to the ledger in the order in which they ended, many at once; when the ledger fails they are kept
-//! and repeated, which is safe because a settlement is an upsert.
+//! because places are. Settlements go to the ledger in the order in which they ended, many in one call; when the ledger fails they are kept
+//! and repeated, which is safe because a settlement is an upsert. Where the ledger says so ([`Ledger::settles_at_once`]) further calls are
+//! made while earlier ones are not through.
 
 use super::ceilings::Ceilings;
 use super::leases::{Held, Metered, Running};
 use super::{Ledger, StoreError};
 use crate::domain::{ReservationId, Timestamp};
 use crate::limit::{Line, ScopeKey, Settlement};
-use futures_util::FutureExt;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -185,12 +187,28 @@ impl SettlePlace {
 
 async fn run(ledger: Arc<dyn Ledger>, mut settlements: mpsc::Receiver<Queued>, counters: Arc<Counters>) {
     let mut queued = Vec::with_capacity(BATCH);
-    while settlements.recv_many(&mut queued, BATCH).await > 0 {
-        let (batch, outstanding): (Vec<_>, Vec<_>) = queued.drain(..).map(|q| (q.settlement, (q.outstanding, q.held))).unzip();
-        settle(&*ledger, &batch, &counters).await;
-        counters.settled.fetch_add(batch.len() as u64, Ordering::Relaxed);
-        drop(outstanding);
+    let mut under_way = FuturesUnordered::new();
+    let most = ledger.settles_at_once();
+    loop {
+        tokio::select! {
+            biased;
+            received = settlements.recv_many(&mut queued, BATCH), if under_way.len() < most => {
+                if received == 0 {
+                    break;
+                }
+                let queued = queued.drain(..).map(|q| (q.settlement, (q.outstanding, q.held)));
+                let (batch, outstanding): (Vec<_>, Vec<_>) = queued.unzip();
+                let (ledger, counters) = (&*ledger, &*counters);
+                under_way.push(async move {
+                    settle(ledger, &batch, counters).await;
+                    counters.settled.fetch_add(batch.len() as u64, Ordering::Relaxed);
+                    drop(outstanding);
+                });
+            }
+            Some(()) = under_way.next(), if !under_way.is_empty() => {}
+        }
     }
+    while under_way.next().await.is_some() {}
 }
 
 /// Settles a batch, however long it takes. A ledger that panics is a fault of ours that repeating does not cure: after a few times the

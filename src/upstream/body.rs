@@ -8,6 +8,7 @@
 //! still be given up for another attempt, and then its owner gets back what it would have settled.
 
 use super::Orphans;
+use crate::domain::RequestId;
 use crate::wire::Api;
 use crate::wire::error::{ErrorBody, render_event};
 use crate::wire::meter::{Meter, Summary};
@@ -76,7 +77,7 @@ pub struct Treatment {
     /// Whether streams are read on, too; else the provider is cancelled.
     pub drains_streams: bool,
     /// Our id of the request, for error events.
-    pub request_id: String,
+    pub request_id: RequestId,
 }
 
 /// Who is told how a reply ended; exactly once, or dropped unasked.
@@ -327,7 +328,7 @@ fn error_event(treatment: &Treatment, broke: Broke) -> Bytes {
         code: Some("upstream_broke"),
         param: None,
         message,
-        request_id: &treatment.request_id,
+        request_id: &treatment.request_id.to_string(),
         extra: serde_json::Map::new(),
     };
     let mut bytes = b"\n\n".to_vec();

@@ -235,7 +235,7 @@ fn money(caps: [u64; 2], rpm: u64, amount: u64, now: Timestamp) -> Vec<Claim> {
 
 fn books(states: &mut Memory, claim: &Claim) -> BudgetState {
     match states.state(&claim.scope, claim.limit) {
-        Some(State::Budget(book)) => *book,
+        Some(State::Budget(book)) => book,
         _ => BudgetState::default(),
     }
 }

@@ -2,6 +2,7 @@ use super::*;
 use crate::domain::{Boundaries, Period, ReservationId, Timestamp};
 use crate::limit::decide::{State, States, admit};
 use crate::limit::{Admission, Bucket, Claim, Decision, Rule, Scope, ScopeKey};
+use http::HeaderValue;
 use std::collections::HashMap;
 
 const SECOND: u64 = 1_000_000;
@@ -174,7 +175,7 @@ fn a_cap_that_is_nearly_used_up_is_announced() {
         let mut budget = crate::limit::BudgetState::default();
         budget.advance(&DAYS, NOON);
         budget.settle(DAYS.at(NOON).0, 0, spent);
-        memory.put(&claims[0].scope, claims[0].limit, State::Budget(Box::new(budget)));
+        memory.put(&claims[0].scope, claims[0].limit, State::Budget(budget));
         let standing = Standing::of(&claims, &decide(&mut memory, NOON, &claims), 80);
         assert_eq!(standing.notice(), right);
         let mut headers = HeaderMap::new();

@@ -11,6 +11,7 @@ use crate::stack::Gateway;
 use crate::stack::call::{Arrived, Authenticated, Credential, HeldKey, Rejected, Reply};
 use crate::stack::identify::away;
 use crate::stack::observe::answer;
+use crate::stack::serve::Shared;
 use crate::telemetry::{Ending, Record};
 use crate::wire::Api;
 use axum::body::Body;
@@ -22,8 +23,6 @@ use http_body_util::BodyExt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use tower::ServiceExt;
-use tower::util::BoxCloneSyncService;
 
 /// How a run ended.
 #[derive(Debug)]
@@ -68,13 +67,13 @@ pub struct Sender<'a> {
 }
 
 /// The layers from `identify` down.
-pub type RunStack = BoxCloneSyncService<Authenticated, Reply, Box<Rejected>>;
+pub type RunStack = Shared<Authenticated, Box<Rejected>>;
 
 /// Sends a stored request through the layers, and reads what comes of it to its end.
 pub async fn ask(gateway: &Gateway, stack: &RunStack, sender: &Sender<'_>, request: Request, record: Arc<Record>) -> Attempted {
     match authenticated(gateway, sender, request, record.clone()).await {
         Ok(request) => {
-            let answered = AssertUnwindSafe(stack.clone().oneshot(request)).catch_unwind().await;
+            let answered = AssertUnwindSafe(stack.serve(request)).catch_unwind().await;
             match answered {
                 Ok(Ok(reply)) => replied(gateway, &record, reply).await,
                 Ok(Err(rejected)) => rejection(gateway, &record, rejected).await,

@@ -9,31 +9,22 @@ use crate::repeats::kept::{Kept, What};
 use crate::reply::{self, Rejection};
 use crate::stack::Gateway;
 use crate::stack::call::{Identified, Rejected, Reply, Who};
+use crate::stack::serve::Serve;
 use crate::store::StoreError;
 use crate::telemetry::metrics::JobLabels;
 use axum::body::Body;
-use futures_util::future::BoxFuture;
 use http::{HeaderValue, Method};
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use tower::Service;
 
 /// Answers for jobs.
 #[derive(Clone, Debug)]
 pub struct Desk(pub Arc<Gateway>);
 
-impl Service<Identified> for Desk {
-    type Response = Reply;
+impl Serve<Identified> for Desk {
     type Error = Box<Rejected>;
-    type Future = BoxFuture<'static, Result<Reply, Self::Error>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Identified) -> Self::Future {
-        let gateway = self.0.clone();
-        Box::pin(async move { answer(&request.who, &gateway).await.map_err(Into::into) })
+    async fn serve(&self, request: Identified) -> Result<Reply, Self::Error> {
+        Ok(answer(&request.who, &self.0).await?)
     }
 }
 

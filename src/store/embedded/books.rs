@@ -8,7 +8,7 @@ use super::known::{Known, Standing};
 use super::part::Part;
 use super::record::{BalanceKey, Booking, Entry, Kind};
 use crate::domain::{Clock, ReservationId, Timestamp};
-use crate::limit::budget::PeriodState;
+use crate::limit::budget::{BudgetState, PeriodState};
 use crate::limit::decide::{self, Hold, State, States};
 use crate::limit::{Admission, Claim, Decision, LimitName, Line, Rule, Scope, ScopeKey, Settlement};
 use crate::store::{Balance, Look, Seen};
@@ -190,7 +190,7 @@ impl Books {
         let mut part = part.lock();
         let mut budget = match part.get(scope, *limit) {
             Some(State::Budget(budget)) => budget,
-            _ => Box::default(),
+            _ => BudgetState::default(),
         };
         budget.previous = budget.current;
         budget.current = PeriodState { start: *period, spent, held: 0 };
@@ -292,7 +292,7 @@ impl Open<'_> {
     /// What the journal learns of a budget that moved from `old` to `new`.
     fn note(&mut self, scope: &ScopeKey, limit: LimitName, old: Option<&State>, new: &State) {
         let State::Budget(new) = new else { return };
-        let old = if let Some(State::Budget(old)) = old { **old } else { Default::default() };
+        let old = if let Some(State::Budget(old)) = old { *old } else { BudgetState::default() };
         let key = |period| BalanceKey { scope: scope.clone(), limit, period };
         let (old, new) = ([old.current, old.previous], [new.current, new.previous]);
         for period in new {
@@ -311,14 +311,12 @@ impl Open<'_> {
         if !decision.admitted || !admission.claims.iter().any(Claim::is_budget) {
             return None;
         }
-        let lines = admission.lines(decision);
-        let held = lines.iter().filter(|line| line.claim.is_budget()).cloned();
-        let part = self.books.known.lock().hold(admission.reservation, held);
-        if self.books.journaled {
-            let time = self.now.plus(admission.lease);
-            let entry = entry(Kind::Held, time, admission.reservation, &admission.customer, &lines);
-            self.changes.push(Change::Hold(part, entry));
-        }
+        let lines = Line::budgets_taken(admission, decision);
+        let time = self.now.plus(admission.lease);
+        let journaled = self.books.journaled;
+        let entry = journaled.then(|| entry(Kind::Held, time, admission.reservation, &admission.customer, &lines));
+        let part = self.books.known.lock().hold(admission.reservation, lines);
+        self.changes.extend(entry.map(|entry| Change::Hold(part, entry)));
         Some(part)
     }
 

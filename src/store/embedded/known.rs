@@ -5,6 +5,7 @@ use crate::limit::{Line, Measure, Scope, ScopeKey};
 use crate::store::Holding;
 use foldhash::{HashMap, HashSet};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// How long an ended reservation is remembered, microseconds.
 pub const REMEMBERED: u64 = 3_600_000_000;
@@ -15,7 +16,7 @@ const MOST: usize = 1 << 17;
 /// The reservations the store knows.
 #[derive(Default)]
 pub struct Known {
-    held: HashMap<ReservationId, Held>,
+    held: HashMap<ReservationId, Arc<Held>>,
     ended: HashSet<ReservationId>,
     order: VecDeque<(Timestamp, ReservationId)>,
 }
@@ -31,19 +32,19 @@ pub struct Held {
     ends: Vec<usize>,
 }
 
-/// What is known of a reservation.
+/// What is known of a reservation. Compared at little cost as long as nothing has changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     /// Whether it ended before.
     pub ended: bool,
     /// What it holds, perhaps again after it ended.
-    pub held: Option<Held>,
+    pub held: Option<Arc<Held>>,
 }
 
 impl Known {
     /// A further hold of a reservation, of these budget lines: gives the number of its part.
-    pub fn hold(&mut self, id: ReservationId, lines: impl Iterator<Item = Line>) -> u8 {
-        let held = self.held.entry(id).or_default();
+    pub fn hold(&mut self, id: ReservationId, lines: impl IntoIterator<Item = Line>) -> u8 {
+        let held = Arc::make_mut(self.held.entry(id).or_default());
         let part = held.parts;
         // A request is admitted once per attempt; beyond 255 the last part is simply written again.
         held.parts = held.parts.saturating_add(1);
@@ -56,6 +57,7 @@ impl Known {
     pub fn unhold(&mut self, id: ReservationId, part: u8) {
         match self.held.get_mut(&id) {
             Some(held) if part > 0 => {
+                let held = Arc::make_mut(held);
                 held.parts = part;
                 held.ends.truncate(usize::from(part));
                 held.lines.truncate(held.ends.last().copied().unwrap_or(0));
@@ -89,7 +91,7 @@ impl Known {
             Scope::User => line.claim.scope.owner.split_once('/').is_some_and(|(owner, _)| *owner == *customer.owner),
             _ => false,
         };
-        let holding = |(id, held): (&ReservationId, &Held)| {
+        let holding = |(id, held): (&ReservationId, &Arc<Held>)| {
             let money = held.lines.iter().filter(|line| line.claim.measure == Measure::Money);
             let money = money.map(|line| line.claim.amount).max().unwrap_or(0);
             let own = held.lines.iter().any(whose);
@@ -131,11 +133,11 @@ mod tests {
     #[test]
     fn a_reservation_ends_once_until_it_is_forgotten() {
         let mut known = Known::default();
-        assert_eq!((known.hold(id(1), [line(5)].into_iter()), known.hold(id(1), [line(7), line(8)].into_iter())), (0, 1));
+        assert_eq!((known.hold(id(1), [line(5)]), known.hold(id(1), [line(7), line(8)])), (0, 1));
         assert_eq!((amounts(&known, 1), amounts(&known, 2)), (Some((2, vec![5, 7, 8])), None));
         known.end(id(1), Timestamp(0));
         assert_eq!(known.standing(id(1)), Standing { ended: true, held: None });
-        known.hold(id(1), [line(9)].into_iter());
+        known.hold(id(1), [line(9)]);
         assert_eq!((known.standing(id(1)).ended, amounts(&known, 1)), (true, Some((1, vec![9]))), "it holds again");
         known.end(id(1), Timestamp(REMEMBERED));
         assert!(known.standing(id(1)).ended);
@@ -155,11 +157,11 @@ mod tests {
     #[test]
     fn a_hold_taken_back_was_never_there() {
         let mut known = Known::default();
-        known.hold(id(1), [line(5)].into_iter());
-        let second = known.hold(id(1), [line(7)].into_iter());
+        known.hold(id(1), [line(5)]);
+        let second = known.hold(id(1), [line(7)]);
         known.unhold(id(1), second);
         assert_eq!(amounts(&known, 1), Some((1, vec![5])));
-        assert_eq!(known.hold(id(1), [line(9)].into_iter()), 1);
+        assert_eq!(known.hold(id(1), [line(9)]), 1);
         assert_eq!(amounts(&known, 1), Some((2, vec![5, 9])));
         known.unhold(id(2), 0);
         assert_eq!(known.standing(id(2)), Standing::default());

@@ -29,13 +29,15 @@ use futures_util::future::BoxFuture;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use writer::{Health, Message, TakenBack, Writer};
 
 /// Messages on their way to the writer; beyond that, callers wait.
 const INBOX: usize = 4_096;
 /// Settlements told at once; far below [`INBOX`], which must hold them all.
 const SETTLED_AT_ONCE: usize = 256;
+/// Calls to settle at once: what a moment of the writer's brings.
+const SETTLES_AT_ONCE: usize = 64;
 
 /// The [`Ledger`] of a single process.
 pub struct EmbeddedLedger {
@@ -51,6 +53,7 @@ struct Writing {
     thread: Option<JoinHandle<()>>,
     health: Health,
     taken_back: TakenBack,
+    urgent: Arc<Notify>,
 }
 
 impl EmbeddedLedger {
@@ -74,13 +77,13 @@ impl EmbeddedLedger {
     fn start(books: Books, disk: impl Disk + 'static, clock: Arc<dyn Clock>, next: u64) -> Result<Self, StoreError> {
         let (inbox, messages) = mpsc::channel(INBOX);
         let writer = Writer::new(disk, messages, clock, next);
-        let (health, taken_back) = (writer.health.clone(), Arc::clone(&writer.taken_back));
+        let (health, taken_back, urgent) = (writer.health.clone(), Arc::clone(&writer.taken_back), Arc::clone(&writer.urgent));
         let failed = |error: std::io::Error| StoreError::Failed(format!("the journal's writer does not start: {error}"));
         // A thread of its own, since it blocks on the disk; a runtime of its own, for the one timer.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(failed)?;
         let run = move || runtime.block_on(writer.run());
         let thread = std::thread::Builder::new().name("tollgate-journal".into()).spawn(run).map_err(failed)?;
-        let journal = Writing { inbox: Some(inbox), thread: Some(thread), health, taken_back };
+        let journal = Writing { inbox: Some(inbox), thread: Some(thread), health, taken_back, urgent };
         Ok(Self { books, journal: Some(journal) })
     }
 
@@ -93,6 +96,7 @@ impl EmbeddedLedger {
         let (ack, written) = oneshot::channel();
         let permit = writing.inbox()?.reserve().await.map_err(|_| stopped())?;
         permit.send(Message { changes: Vec::new(), ack: Some(ack), admission: false });
+        writing.urgent.notify_one();
         written.await.map_err(|_| stopped())?
     }
 
@@ -132,6 +136,7 @@ impl EmbeddedLedger {
         if !told || !decision.admitted {
             return Ok(decision);
         }
+        writing.urgent.notify_one();
         let mut unwritten = Unwritten { store: self, writing, admission, decision: &decision, part, now, written: Some(written) };
         unwritten.wait().await?;
         drop(unwritten);
@@ -193,6 +198,10 @@ impl Ledger for EmbeddedLedger {
         }
     }
 
+    fn settles_at_once(&self) -> usize {
+        SETTLES_AT_ONCE
+    }
+
     fn read<'a>(&'a self, scope: &'a ScopeKey) -> BoxFuture<'a, Result<Vec<Balance>, StoreError>> {
         std::future::ready(Ok(self.books.read(scope))).boxed()
     }
@@ -216,6 +225,7 @@ impl Drop for Writing {
     fn drop(&mut self) {
         // The writer ends when nobody can send any more, after everything that was sent.
         self.inbox = None;
+        self.urgent.notify_one();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {

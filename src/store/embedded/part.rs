@@ -110,7 +110,7 @@ impl Part {
                 Slot::Previous { state, .. } => budget.get_or_insert_default().previous = *state,
             }
         }
-        budget.map(|budget| State::Budget(Box::new(budget)))
+        budget.map(State::Budget)
     }
 
     /// Keeps a state. `rule` tells how long a bucket or window stays worth keeping.
@@ -135,7 +135,7 @@ impl Part {
                 self.set(&scope.owner, Slot::Window { place, until, state });
             }
             State::Budget(budget) => {
-                let BudgetState { current, previous } = *budget;
+                let BudgetState { current, previous } = budget;
                 let until = second(over_at(limit, current.start));
                 self.set(&scope.owner, Slot::Current { place, until, state: current });
                 if previous != PeriodState::default() {
@@ -240,7 +240,7 @@ mod tests {
 
     fn budget(start: u64, held: u64) -> State {
         let current = PeriodState { start, spent: 7, held };
-        State::Budget(Box::new(BudgetState { current, previous: PeriodState::default() }))
+        State::Budget(BudgetState { current, previous: PeriodState::default() })
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The writer: one thread that turns changes into journal batches.
 //!
 //! It takes whatever has come in meanwhile into one batch, acknowledges it once the operating system has it, and flushes to the medium
-//! once a second. When the disk fails (full, gone) nothing is acknowledged and nothing forgotten: the changes wait, the journal is
+//! once a second. Only an admission is waited for by somebody's request, so only that wakes it at once: settlements go along, or wait a
+//! moment ([`LINGER`]). When the disk fails (full, gone) nothing is acknowledged and nothing forgotten: the changes wait, the journal is
 //! opened anew every second, and until that works [`Health`] turns new money away, so that no more than what was on its way can wait.
 
 use super::books::Change;
@@ -13,11 +14,15 @@ use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc::error::TryRecvError;
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 /// Messages in one batch.
 const BATCH: usize = 1_024;
+/// How long what nobody waits for gathers, so that settlements are written with the next admission where there is one. A wake-up and a
+/// write of its own cost as much as everything else in a small batch. The runtime's clock adds up to a millisecond.
+const LINGER: Duration = Duration::from_micros(500);
 /// Between flushes to the medium, and between attempts to reopen a failed journal.
 const TICK: Duration = Duration::from_secs(1);
 /// How long ledger entries are kept, microseconds: a month and some days, so that a month's balance can be recomputed.
@@ -63,6 +68,8 @@ pub struct Writer<D> {
     pub taken_back: TakenBack,
     /// What others see of its state.
     pub health: Health,
+    /// Wakes it from lingering: somebody's request waits.
+    pub urgent: Arc<Notify>,
     /// For the age of ledger entries.
     pub clock: Arc<dyn Clock>,
     /// The number of the next ledger entry.
@@ -81,6 +88,7 @@ impl<D: Disk> Writer<D> {
             inbox,
             taken_back: TakenBack::default(),
             health: Health::default(),
+            urgent: Arc::default(),
             clock,
             next,
             waiting: Writes::new(),
@@ -94,8 +102,13 @@ impl<D: Disk> Writer<D> {
     pub async fn run(mut self) {
         let mut messages = Vec::new();
         let mut tick = Instant::now() + TICK;
+        // Whether there was something a moment ago, so that more is likely to come soon.
+        let mut busy = false;
         loop {
-            let received = timeout_at(tick, self.inbox.recv_many(&mut messages, BATCH)).await;
+            let woken = busy && timeout_at(tick.min(Instant::now() + LINGER), self.urgent.notified()).await.is_ok();
+            let ends = self.receive(&mut messages, tick, !busy).await;
+            // Woken for nothing: for what the batch before had taken already.
+            busy = woken || !messages.is_empty();
             // First what was taken back: a message of the same reservation that is here already was sent after that, or is void.
             self.take_back();
             for message in messages.drain(..) {
@@ -105,7 +118,6 @@ impl<D: Disk> Writer<D> {
                 self.commit();
             }
             self.fail_acks();
-            let ends = received == Ok(0);
             if ends || Instant::now() >= tick {
                 self.tick();
                 tick = Instant::now() + TICK;
@@ -115,6 +127,21 @@ impl<D: Disk> Writer<D> {
                 return;
             }
         }
+    }
+
+    /// Takes what is there, or what comes first where it is to wait for it. Gives whether nobody can send any more.
+    async fn receive(&mut self, messages: &mut Vec<Message>, tick: Instant, wait: bool) -> bool {
+        if wait {
+            return timeout_at(tick, self.inbox.recv_many(messages, BATCH)).await == Ok(0);
+        }
+        while messages.len() < BATCH {
+            match self.inbox.try_recv() {
+                Ok(message) => messages.push(message),
+                Err(TryRecvError::Empty) => return false,
+                Err(TryRecvError::Disconnected) => return messages.is_empty(),
+            }
+        }
+        false
     }
 
     fn take(&mut self, Message { changes, ack, admission }: Message) {

@@ -129,7 +129,7 @@ impl Account {
             Rule::Budget { cap, boundaries } => {
                 let mut budget = BudgetState::default();
                 budget.advance(&boundaries, now);
-                (Rule::Budget { cap: part.of(seen.remaining.min(cap)), boundaries }, State::Budget(Box::new(budget)))
+                (Rule::Budget { cap: part.of(seen.remaining.min(cap)), boundaries }, State::Budget(budget))
             }
             Rule::Bucket { bucket, max_wait, forgive, mirrors } => {
                 let small = small(bucket, part);

@@ -77,7 +77,7 @@ fn reply_with(
         orphans: Orphans::new(tasks.clone(), 100, 100),
         customer: "t".into(),
         drains_streams,
-        request_id: "r1".into(),
+        request_id: RequestId::new(1),
     };
     let ends = Ends::default();
     let mut report = Report(ends.clone(), false);
@@ -285,7 +285,7 @@ async fn only_what_passes_unchanged_has_the_providers_length() {
             orphans: Orphans::new(Tasks::default(), 0, 0),
             customer: "t".into(),
             drains_streams: false,
-            request_id: String::new(),
+            request_id: RequestId::new(1),
         };
         MeteredBody::new(upstream, Meter::for_reply(options, None), treatment, |_| {}).size_hint().exact()
     };

@@ -9,7 +9,7 @@ use super::format::{self, Record};
 use crate::domain::{Clock, Timestamp};
 use crate::store::StoreError;
 use crate::store::documents::{Document, Write, Written};
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
