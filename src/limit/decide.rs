@@ -141,7 +141,10 @@ impl Line {
             }
             Self { claim, actual: 0, booked: verdict.booked }
         };
-        taken.map(line).collect()
+        // Nearly always all of them; they are kept as long as the reply streams, so without room to grow.
+        let mut lines = Vec::with_capacity(claims.len());
+        lines.extend(taken.map(line));
+        lines
     }
 }
 
