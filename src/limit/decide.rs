@@ -152,8 +152,11 @@ impl Line {
 
     fn all_taken(claims: impl Iterator<Item = Claim>, elastic: Option<&Elastic>, decision: &Decision) -> Vec<Self> {
         let lowered = elastic.zip(decision.granted).map(|(elastic, cap)| elastic.cost(cap).get());
+        // Nearly always all of them; they are kept as long as the reply streams, so without room to grow.
+        let mut lines = Vec::with_capacity(decision.verdicts.len());
         let taken = claims.zip(&decision.verdicts).filter(|(_, verdict)| verdict.outcome != Outcome::Deferred);
-        taken.map(|(claim, verdict)| Self::of(claim, lowered, verdict)).collect()
+        lines.extend(taken.map(|(claim, verdict)| Self::of(claim, lowered, verdict)));
+        lines
     }
 
     fn of(mut claim: Claim, lowered: Option<u64>, verdict: &Verdict) -> Self {

@@ -2,6 +2,7 @@
 
 mod connection;
 mod door;
+mod first;
 mod room;
 mod stall;
 mod tls;
@@ -92,9 +93,10 @@ impl Server {
             };
             let Some((Accepted { stream, peer, place }, door)) = accepted else { continue };
             let policy = self.gateway.policy.load();
-            let (settings, router, watcher, cut) = (&policy.server, door.router.clone(), graceful.watcher(), cut.clone());
+            let (settings, router, cut) = (&policy.server, door.router.clone(), cut.clone());
+            let ends = (graceful.watcher(), closing.clone());
             let Some(tls) = self.tls_of(door, &policy) else {
-                let connection = connection::serve(stream, peer, router, settings, watcher);
+                let connection = connection::serve(stream, peer, router, settings, ends);
                 connections.spawn(async move {
                     cut.run_until_cancelled(connection).await;
                     drop(place);
@@ -109,7 +111,7 @@ impl Server {
                 // A connection keeps the certificate it was shown, and nothing else of the configuration.
                 drop(tls);
                 if let Some(stream) = hands.and_then(|hands| tls::tell(hands, name, peer, &metrics)) {
-                    let connection = connection::serve(stream, peer, router, &settings, watcher);
+                    let connection = connection::serve(stream, peer, router, &settings, ends);
                     drop(settings);
                     cut.run_until_cancelled(connection).await;
                 }

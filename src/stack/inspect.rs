@@ -1,5 +1,6 @@
 //! Layer 5: what is asked. Reads the body within bounds, recognises model, pool and price, counts the prompt, settles the output cap.
 
+use super::aside::aside;
 use super::body;
 use super::call::{Call, Identified, Payload, Rejected, Reply, Target, Who};
 use super::gateway::Gateway;
@@ -253,8 +254,8 @@ async fn count(call: &Call, request: &Request, gateway: &Arc<Gateway>) -> Result
     let _place = gateway.long_counts.acquire().await.map_err(|_| Rejection::Internal)?;
     let (estimator, body, model) = (gateway.estimator.clone(), call.body.clone(), request.model.clone());
     let segments = request.segments.clone();
-    let counted = tokio::task::spawn_blocking(move || estimator.count(&model, api, &pieces(&segments, &body)));
-    let counted = counted.await.map_err(|_| Rejection::Internal)?;
+    let counted = tokio::task::spawn_blocking(move || aside(|| estimator.count(&model, api, &pieces(&segments, &body))));
+    let counted = counted.await.ok().flatten().ok_or(Rejection::Internal)?;
     counted.map_err(|error| Rejection::Body { code: "invalid_json", param: None, message: format!("{error}.").into() })
 }
 

@@ -23,6 +23,7 @@
 mod account;
 mod admit;
 mod answer;
+mod aside;
 mod attempt;
 mod authenticate;
 mod body;

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 pub(crate) use text::append_text;
 
-/// Deltas set aside undecoded, in bytes.
-const RAW_BYTES: usize = 4 * 1024;
+/// Deltas set aside undecoded, in bytes: every open stream has this room.
+const RAW_BYTES: usize = 1_024;
 
 /// Decoded text kept before it is counted, in bytes; also the most that is counted in one go.
 const TEXT_BYTES: usize = 8 * 1024;

@@ -7,7 +7,7 @@
 //!
 //! What goes out is what came in, byte for byte and piece by piece; the one exception is the usage chunk of a chat stream which the
 //! client did not ask for ([`MeterOptions::hide_usage_chunk`]). Nothing a provider sends is an error here: what cannot be read is passed on
-//! and not counted. Memory per reply is bounded: at most 24 KB for a stream of ordinary events, 16 MB for the largest event or body.
+//! and not counted. Memory per reply is bounded: at most 21 KB for a stream of ordinary events, 16 MB for the largest event or body.
 //!
 //! The meter reads bytes as they are: a compressed reply has to be asked for uncompressed, or decoded before.
 
