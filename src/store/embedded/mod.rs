@@ -10,6 +10,7 @@ mod boot;
 mod disk;
 mod known;
 mod part;
+mod place;
 mod record;
 pub(super) mod sync;
 mod writer;

@@ -1,13 +1,14 @@
 //! The states of many owners, packed: what one lock of the store protects.
 //!
-//! A customer with a message bucket, RPM, TPM and a day budget takes one map entry (33 bytes, at most 2.3 of them), its id and four
-//! slots of 32 bytes: below 300 bytes, whatever the allocator adds.
+//! A customer with a message bucket, RPM, TPM and budgets of a day and a month takes one map entry (33 bytes, at most 2.3 of them), its id
+//! and five slots of 24 bytes: below 260 bytes, whatever the allocator adds.
 
+use super::place::{Minute, Place};
 use super::record::BalanceKey;
 use crate::domain::{Period, Timestamp};
 use crate::limit::budget::PeriodState;
 use crate::limit::decide::State;
-use crate::limit::{BucketState, BudgetState, LimitName, Rule, Scope, ScopeKey, WindowState};
+use crate::limit::{BucketState, BudgetState, LimitName, Rule, ScopeKey, WindowState};
 use foldhash::HashMap;
 
 /// A state is kept at least this long after its last use, seconds.
@@ -23,25 +24,19 @@ pub struct Part {
     swept: u64,
 }
 
-/// Which limit of an owner. The scope belongs to it because a user, an app and a pool may share a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
-    scope: Scope,
-    limit: LimitName,
-}
-
-/// One state. `until` is the Unix second after which a state that holds nothing says the same as none at all.
+/// One state. `until` is when a state that holds nothing begins to say the same as none at all.
 #[derive(Debug)]
 enum Slot {
-    /// One of which nothing is held, as all of customers are: kept without the zero.
+    /// A bucket of which nothing is held, as all of customers are.
     Bucket {
         place: Place,
-        until: u32,
+        until: Minute,
+        unit: u32,
         level: i64,
         at: Timestamp,
-        unit: u64,
     },
-    Mirror {
+    /// Any other: a mirror, one whose units are large, one in debt for weeks.
+    Wide {
         place: Place,
         until: u32,
         state: Box<BucketState>,
@@ -51,15 +46,18 @@ enum Slot {
         until: u32,
         state: Box<WindowState>,
     },
+    /// Fields and no [`PeriodState`], or there would be no room for the rest in 24 bytes.
     Current {
         place: Place,
-        until: u32,
-        state: PeriodState,
+        start: u32,
+        spent: u64,
+        held: u64,
     },
     Previous {
         place: Place,
-        until: u32,
-        state: PeriodState,
+        start: u32,
+        spent: u64,
+        held: u64,
     },
 }
 
@@ -67,47 +65,61 @@ impl Slot {
     const fn place(&self) -> Place {
         match self {
             Self::Bucket { place, .. }
-            | Self::Mirror { place, .. }
+            | Self::Wide { place, .. }
             | Self::Window { place, .. }
             | Self::Current { place, .. }
             | Self::Previous { place, .. } => *place,
         }
     }
 
-    const fn period(&self) -> Option<&PeriodState> {
+    fn period(&self) -> Option<PeriodState> {
         match self {
-            Self::Current { state, .. } | Self::Previous { state, .. } => Some(state),
-            Self::Bucket { .. } | Self::Mirror { .. } | Self::Window { .. } => None,
+            Self::Current { start, spent, held, .. } | Self::Previous { start, spent, held, .. } => {
+                Some(PeriodState { start: u64::from(*start), spent: *spent, held: *held })
+            }
+            Self::Bucket { .. } | Self::Wide { .. } | Self::Window { .. } => None,
         }
     }
 
     fn is_dead(&self, now: u64) -> bool {
-        let (Self::Bucket { until, .. }
-        | Self::Mirror { until, .. }
-        | Self::Window { until, .. }
-        | Self::Current { until, .. }
-        | Self::Previous { until, .. }) = self;
-        u64::from(*until) < now && self.period().is_none_or(|period| period.held == 0)
+        match self {
+            Self::Bucket { until, .. } => until.is_over(now),
+            Self::Wide { until, .. } | Self::Window { until, .. } => u64::from(*until) < now,
+            Self::Current { place, start, held, .. } | Self::Previous { place, start, held, .. } => {
+                over_at(place.limit(), u64::from(*start)) < now && *held == 0
+            }
+        }
     }
 
     /// Whether the two are versions of one state.
     fn same(&self, other: &Self) -> bool {
         self.place() == other.place() && std::mem::discriminant(self) == std::mem::discriminant(other)
     }
+
+    /// A bucket that says the same as none from the second `until` on.
+    fn bucket(place: Place, state: BucketState, now: u64, until: u64) -> Self {
+        let BucketState { level, at, unit, held } = state;
+        match (held, u32::try_from(unit), Minute::of(now, until)) {
+            (0, Ok(unit), Some(until)) => Self::Bucket { place, until, unit, level, at },
+            _ => Self::Wide { place, until: second(until), state: Box::new(state) },
+        }
+    }
 }
 
 impl Part {
     /// The state of a limit.
     pub fn get(&self, scope: &ScopeKey, limit: LimitName) -> Option<State> {
-        let place = Place { scope: scope.scope, limit };
+        let place = Place::of(scope.scope, limit);
         let mut budget: Option<BudgetState> = None;
         for slot in self.owners.get(&*scope.owner)?.iter().filter(|slot| slot.place() == place) {
             match slot {
-                Slot::Bucket { level, at, unit, .. } => return Some(State::Bucket(BucketState::of(*level, *at, *unit))),
-                Slot::Mirror { state, .. } => return Some(State::Bucket(**state)),
+                Slot::Bucket { level, at, unit, .. } => {
+                    return Some(State::Bucket(BucketState::of(*level, *at, u64::from(*unit))));
+                }
+                Slot::Wide { state, .. } => return Some(State::Bucket(**state)),
                 Slot::Window { state, .. } => return Some(State::Window(state.clone())),
-                Slot::Current { state, .. } => budget.get_or_insert_default().current = *state,
-                Slot::Previous { state, .. } => budget.get_or_insert_default().previous = *state,
+                Slot::Current { .. } => budget.get_or_insert_default().current = slot.period().unwrap_or_default(),
+                Slot::Previous { .. } => budget.get_or_insert_default().previous = slot.period().unwrap_or_default(),
             }
         }
         budget.map(|budget| State::Budget(Box::new(budget)))
@@ -115,32 +127,26 @@ impl Part {
 
     /// Keeps a state. `rule` tells how long a bucket or window stays worth keeping.
     pub fn put(&mut self, scope: &ScopeKey, limit: LimitName, state: State, rule: Option<Rule>, now: Timestamp) {
-        let place = Place { scope: scope.scope, limit };
+        let place = Place::of(scope.scope, limit);
         match state {
             State::Bucket(state) => {
                 let full_in = match rule {
                     Some(Rule::Bucket { bucket, .. }) => bucket.until_full(state).div_ceil(1_000_000),
                     _ => 0,
                 };
-                let until = second(now.secs() + IDLE.max(full_in));
-                let BucketState { level, at, unit, held } = state;
-                let slot = match held {
-                    0 => Slot::Bucket { place, until, level, at, unit },
-                    _ => Slot::Mirror { place, until, state: Box::new(state) },
-                };
-                self.set(&scope.owner, slot);
+                let (now, idle) = (now.secs(), IDLE.max(full_in));
+                self.set(&scope.owner, Slot::bucket(place, state, now, now.saturating_add(idle)));
             }
             State::Window(state) => {
                 let until = second(now.secs() + IDLE.max(state.until_empty(now).div_ceil(1_000_000)));
                 self.set(&scope.owner, Slot::Window { place, until, state });
             }
             State::Budget(budget) => {
-                let BudgetState { current, previous } = *budget;
-                let until = second(over_at(limit, current.start));
-                self.set(&scope.owner, Slot::Current { place, until, state: current });
+                let BudgetState { current: PeriodState { start, spent, held }, previous } = *budget;
+                self.set(&scope.owner, Slot::Current { place, start: second(start), spent, held });
                 if previous != PeriodState::default() {
-                    let until = second(over_at(limit, previous.start));
-                    self.set(&scope.owner, Slot::Previous { place, until, state: previous });
+                    let PeriodState { start, spent, held } = previous;
+                    self.set(&scope.owner, Slot::Previous { place, start: second(start), spent, held });
                 }
             }
         }
@@ -168,7 +174,7 @@ impl Part {
     pub fn budgets(&self, scope: &ScopeKey) -> impl Iterator<Item = (LimitName, PeriodState)> + '_ {
         let kind = scope.scope;
         self.owners.get(&*scope.owner).into_iter().flatten().filter_map(move |slot| match slot {
-            Slot::Current { place, state, .. } if place.scope == kind => Some((place.limit, *state)),
+            Slot::Current { place, .. } if place.scope() == kind => Some((place.limit(), slot.period()?)),
             _ => None,
         })
     }
@@ -188,8 +194,9 @@ impl Part {
             let keep = slots.iter().any(|slot| !slot.is_dead(now) || (!with_budgets && slot.period().is_some()));
             if !keep {
                 forgotten.extend(slots.iter().filter_map(|slot| {
-                    let (Place { scope, limit }, period) = (slot.place(), slot.period()?.start);
-                    Some(BalanceKey { scope: ScopeKey { scope, owner: (**owner).into() }, limit, period })
+                    let (place, period) = (slot.place(), slot.period()?.start);
+                    let scope = ScopeKey { scope: place.scope(), owner: (**owner).into() };
+                    Some(BalanceKey { scope, limit: place.limit(), period })
                 }));
             }
             keep
@@ -217,7 +224,7 @@ pub const fn over_at(limit: LimitName, start: u64) -> u64 {
     start.saturating_add((days + 1) * 86_400 + 2 * 3_600)
 }
 
-/// Seconds fit 32 bits until 2106; later ones are kept for ever, which is only a little memory.
+/// Seconds fit 32 bits until 2106.
 fn second(secs: u64) -> u32 {
     u32::try_from(secs).unwrap_or(u32::MAX)
 }
@@ -225,7 +232,7 @@ fn second(secs: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limit::Bucket;
+    use crate::limit::{Bucket, Scope};
 
     const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
 
@@ -244,22 +251,24 @@ mod tests {
     }
 
     #[test]
-    fn a_known_customer_takes_less_than_300_bytes() {
+    fn a_known_customer_takes_less_than_260_bytes() {
         let mut part = Part::default();
         let (bucket, rule) = bucket_rule();
         let scope = customer("0123abcd-4567-89ef-0123-456789abcdef");
         for limit in [LimitName::Messages, LimitName::Rpm, LimitName::Tpm] {
             part.put(&scope, limit, State::Bucket(bucket.advance(None, NOW)), rule, NOW);
         }
-        part.put(&scope, LimitName::Spend(Period::Day), budget(NOW.secs(), 0), None, NOW);
+        for period in [Period::Day, Period::Month] {
+            part.put(&scope, LimitName::Spend(period), budget(NOW.secs(), 0), None, NOW);
+        }
         let (id, slots) = part.owners.iter().next().expect("the customer");
-        assert_eq!(slots.len(), 4);
+        assert_eq!((slots.len(), size_of::<Slot>()), (5, 24));
         // An allocation costs its size, 8 bytes, and the way to the next multiple of 16.
         let allocated = |bytes: usize| (bytes + 8).next_multiple_of(16);
         let entry = size_of::<(Box<str>, Box<[Slot]>)>() + 1;
         // The map doubles at 7/8: right after, 16/7 places an entry.
         let bytes = (entry * 16).div_ceil(7) + allocated(id.len()) + allocated(size_of_val(&**slots));
-        assert!(bytes <= 300, "{bytes}");
+        assert!(bytes <= 260, "{bytes}");
         assert!(bytes + size_of::<Slot>() <= 300, "{bytes} with yesterday's budget besides");
     }
 
@@ -300,6 +309,30 @@ mod tests {
         let gone = BalanceKey { scope: customer("spent"), limit: day, period: today };
         assert_eq!((part.sweep(later.plus(60_000_000), true), part.len()), (vec![gone], 1));
         assert_eq!(part.get(&customer("in flight"), day), Some(budget(today, 5)));
+    }
+
+    #[test]
+    fn what_does_not_fit_a_small_slot_is_kept_all_the_same() {
+        let (bucket, rule) = bucket_rule();
+        let mut part = Part::default();
+        let scope = customer("c");
+        let unit = bucket.unit().cast_signed();
+        let month = -(5 * 60 * 24 * 30) * unit;
+        for state in [
+            BucketState { level: 5, at: NOW, unit: u64::from(u32::MAX) + 1, held: 0 },
+            BucketState { level: 5, at: NOW, unit: bucket.unit(), held: 7 },
+            BucketState::of(month, NOW, bucket.unit()),
+            BucketState::of(-5, NOW, bucket.unit()),
+        ] {
+            part.put(&scope, LimitName::Tpm, State::Bucket(state), rule, NOW);
+            assert_eq!(part.get(&scope, LimitName::Tpm), Some(State::Bucket(state)));
+            assert_eq!(part.owners["c"].len(), 1, "in the place of the one before");
+        }
+        part.put(&scope, LimitName::Tpm, State::Bucket(BucketState::of(month, NOW, bucket.unit())), rule, NOW);
+        part.sweep(NOW.plus(29 * 86_400_000_000), true);
+        assert_eq!(part.len(), 1, "in debt for thirty days");
+        part.sweep(NOW.plus(31 * 86_400_000_000), true);
+        assert_eq!(part.len(), 0);
     }
 
     #[test]
