@@ -232,7 +232,7 @@ fn second(secs: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limit::Bucket;
+    use crate::limit::{Bucket, Scope};
 
     const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
 
