@@ -7,6 +7,10 @@ mod bed;
 #[path = "streams/bodies.rs"]
 #[expect(dead_code, reason = "the pieces of the streams tests; not all are used here")]
 mod bodies;
+#[cfg(target_os = "linux")] // elsewhere SSL_CERT_FILE does not say whom to trust
+#[path = "tls/certificates.rs"]
+#[expect(dead_code, reason = "a certificate is only issued here")]
+mod certificates;
 #[path = "support/redis_server.rs"]
 #[expect(dead_code, reason = "a server is only started here")]
 mod redis_server;
@@ -20,8 +24,14 @@ mod breaker;
 mod ceiling;
 #[path = "retry/commit.rs"]
 mod commit;
+#[cfg(target_os = "linux")]
+#[path = "retry/frames.rs"]
+mod frames;
 #[path = "retry/given_up.rs"]
 mod given_up;
+#[cfg(target_os = "linux")]
+#[path = "retry/http2.rs"]
+mod http2;
 #[path = "retry/metering.rs"]
 mod metering;
 #[path = "retry/orphans.rs"]

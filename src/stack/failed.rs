@@ -33,6 +33,8 @@ pub enum ProviderFault {
     Connect,
     /// It broke off.
     Broken,
+    /// It says that it did not process the call.
+    Unprocessed,
     /// It was not asked, since nearly every call before failed.
     BreakerOpen {
         /// When it will be asked again.
@@ -41,6 +43,12 @@ pub enum ProviderFault {
 }
 
 impl ProviderFault {
+    /// Whether the provider had to do with the call at all, and may count it.
+    #[must_use]
+    pub const fn reached(self) -> bool {
+        !matches!(self, Self::Connect | Self::Unprocessed | Self::BreakerOpen { .. })
+    }
+
     /// The label in metrics and logs.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -50,6 +58,7 @@ impl ProviderFault {
             Self::Timeout => "timeout",
             Self::Connect => "connect",
             Self::Broken => "broken",
+            Self::Unprocessed => "unprocessed",
             Self::BreakerOpen { .. } => "breaker_open",
         }
     }
@@ -61,7 +70,7 @@ impl ProviderFault {
             Self::RateLimited { retry_after } => Rejection::Overloaded { retry_in: retry_after.map_or(RETRY_IN, micros) },
             Self::BreakerOpen { retry_in } => Rejection::Overloaded { retry_in: micros(retry_in) },
             Self::Timeout => Rejection::Upstream(UpstreamFault::Timeout),
-            Self::Connect => Rejection::Upstream(UpstreamFault::Connect),
+            Self::Connect | Self::Unprocessed => Rejection::Upstream(UpstreamFault::Connect),
             Self::Broken | Self::Server(_) => Rejection::Upstream(UpstreamFault::Broken),
         }
     }

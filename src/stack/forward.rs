@@ -91,7 +91,7 @@ async fn forward(mut call: Call, gateway: Arc<Gateway>) -> Result<Reply, Box<Rej
         }
         Err(Unsent::NoRoom) => (ProviderFault::RateLimited { retry_after: None }, false),
     };
-    if fault != ProviderFault::Connect {
+    if fault.reached() {
         account.reached();
     }
     account.attempt_failed(fault, None);
@@ -111,6 +111,7 @@ impl From<NoReply> for ProviderFault {
             NoReply::Connect => Self::Connect,
             NoReply::Timeout => Self::Timeout,
             NoReply::Broken => Self::Broken,
+            NoReply::Unprocessed => Self::Unprocessed,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Calls to providers: where to, with which headers and which key, and what it means when no reply comes.
 
 use super::headers;
-use super::http::Http;
+use super::http::{Http, unprocessed};
 use crate::config::Policy;
 use crate::config::policy::Upstream;
 use bytes::Bytes;
@@ -19,6 +19,9 @@ pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 /// What tracing systems along the way add to it.
 const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// How often a request is sent that the provider does not process.
+const SENDS: u32 = 3;
 
 /// What goes to a provider.
 #[derive(Debug)]
@@ -67,6 +70,8 @@ pub enum NoReply {
     Timeout,
     /// The connection broke after the request was sent.
     Broken,
+    /// The provider says that it did not process the request, however often it was sent.
+    Unprocessed,
 }
 
 impl NoReply {
@@ -77,6 +82,7 @@ impl NoReply {
             Self::Connect => "connect",
             Self::Timeout => "timeout",
             Self::Broken => "broken",
+            Self::Unprocessed => "unprocessed",
         }
     }
 }
@@ -144,32 +150,51 @@ impl Client {
         self.refuses_usage.write().insert(upstream.clone());
     }
 
-    /// Sends a request and waits for the reply's headers.
+    /// Sends a request and waits for the reply's headers. What the provider says it did not process is sent again at once.
     ///
     /// # Errors
     /// [`NoReply`], saying how far it got.
     pub async fn send(&self, outgoing: Outgoing<'_>) -> Result<ProviderReply, NoReply> {
         let upstream = outgoing.upstream;
-        let client = self.client(settings(upstream, outgoing.fresh))?;
-        let mut request = Request::new(Full::default());
-        *request.method_mut() = outgoing.head.method.clone();
-        *request.uri_mut() = uri(upstream, &outgoing.head.uri).ok_or(NoReply::Connect)?;
-        *request.headers_mut() = Self::headers(&outgoing);
-        *request.body_mut() = outgoing.body.map(Full::new).unwrap_or_default();
-        match tokio::time::timeout(upstream.first_byte_timeout, client.send(request)).await {
-            // 101: nobody asked for another protocol, so what follows is no answer to anything.
-            Ok(Ok(reply)) if reply.status().is_informational() => Err(NoReply::Broken),
-            Ok(Ok(reply)) => Ok(reply),
-            Ok(Err(error)) => {
-                let no_reply = if error.is_connect() { NoReply::Connect } else { NoReply::Broken };
-                warn(upstream, no_reply, &causes(&error));
-                Err(no_reply)
-            }
-            Err(_) => {
-                warn(upstream, NoReply::Timeout, "no first byte within first_byte_timeout");
-                Err(NoReply::Timeout)
-            }
+        if let Ok(reply) = tokio::time::timeout(upstream.first_byte_timeout, self.insist(&outgoing)).await {
+            return reply;
         }
+        warn(upstream, NoReply::Timeout, "no first byte within first_byte_timeout");
+        Err(NoReply::Timeout)
+    }
+
+    async fn insist(&self, outgoing: &Outgoing<'_>) -> Result<ProviderReply, NoReply> {
+        let upstream = outgoing.upstream;
+        let mut sent = 0;
+        loop {
+            sent += 1;
+            // A connection that went away is shared no more, but the next may go away as soon; the last time it has one of its own.
+            let client = self.client(settings(upstream, outgoing.fresh || sent == SENDS))?;
+            let error = match client.send(Self::request(outgoing)?).await {
+                // 101: nobody asked for another protocol, so what follows is no answer to anything.
+                Ok(reply) if reply.status().is_informational() => return Err(NoReply::Broken),
+                Ok(reply) => return Ok(reply),
+                Err(error) => error,
+            };
+            let no_reply = match &error {
+                error if error.is_connect() => NoReply::Connect,
+                error if unprocessed(error) => NoReply::Unprocessed,
+                _ => NoReply::Broken,
+            };
+            if no_reply != NoReply::Unprocessed || sent == SENDS {
+                warn(upstream, no_reply, &causes(&error));
+                return Err(no_reply);
+            }
+            tracing::debug!(upstream = %upstream.name, reason = causes(&error), "not processed by the provider, and sent again");
+        }
+    }
+
+    fn request(outgoing: &Outgoing<'_>) -> Result<Request<Full<Bytes>>, NoReply> {
+        let mut request = Request::new(outgoing.body.clone().map(Full::new).unwrap_or_default());
+        *request.method_mut() = outgoing.head.method.clone();
+        *request.uri_mut() = uri(outgoing.upstream, &outgoing.head.uri).ok_or(NoReply::Connect)?;
+        *request.headers_mut() = Self::headers(outgoing);
+        Ok(request)
     }
 
     fn headers(outgoing: &Outgoing<'_>) -> http::HeaderMap {

@@ -18,6 +18,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::ClientConfig;
 use rustls_platform_verifier::BuilderVerifierExt;
+use std::error::Error;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -82,6 +83,20 @@ impl Http {
         };
         Ok(Response::from_parts(head, body))
     }
+}
+
+/// Whether the provider surely did not process the request that got no reply, by HTTP/2's own word (RFC 9113, 8.7): it refused the stream,
+/// or the stream lies above the last one it took before it went away; or the request still waited for a stream of such a connection.
+pub fn unprocessed(error: &legacy::Error) -> bool {
+    let Some(error) = error.source().and_then(|cause| cause.downcast_ref::<hyper::Error>()) else { return false };
+    let Some(said) = error.source().and_then(|cause| cause.downcast_ref::<h2::Error>()) else {
+        // "Dispatch task is gone": what ends a connection leaves the one request behind whose stream is not open yet. hyper has no
+        // other name for it than that of errors made by its caller, and of those a whole body over a client of ours has none.
+        return error.is_user();
+    };
+    let refused = said.is_reset() && said.reason() == Some(h2::Reason::REFUSED_STREAM);
+    // Streams up to the last one it took do not end with this error: they go on, or break.
+    said.is_remote() && (refused || said.is_go_away())
 }
 
 /// Connects within a time: the name, TCP and TLS together.

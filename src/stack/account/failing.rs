@@ -17,7 +17,7 @@ impl Account {
             self.charged_last = used;
             self.estimated |= end.summary.partial_bytes > 0;
         }
-        let seen = !matches!(fault, ProviderFault::Connect | ProviderFault::BreakerOpen { .. });
+        let seen = fault.reached();
         // A provider that refuses for a rate has not taken the prompt; one that fails may well have.
         let input = if seen && !matches!(fault, ProviderFault::RateLimited { .. }) { self.input.best } else { 0 };
         if let Some(reservation) = &mut self.reservation {
