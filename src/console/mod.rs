@@ -9,6 +9,7 @@
 //! chart     lines over time
 //! assets    stylesheet, script, icon
 //! overview  /console: how everything stands
+//! requests  /console/requests: what is kept of one request, by its id
 //! today     what was used today, by all gateways
 //! levels    /console/levels: what is given up, what was and why; pinning
 //! desk      /console/desk: the tickets of those who wait for a person
@@ -34,6 +35,7 @@ mod login;
 mod overview;
 mod page;
 mod parts;
+mod requests;
 mod session;
 mod settings;
 mod today;
@@ -65,6 +67,7 @@ pub fn router(gateway: &Arc<Gateway>, settings: &Admin) -> Router {
         .merge(assets::routes())
         .merge(login::routes(gate.clone()))
         .merge(overview::routes())
+        .merge(requests::routes())
         .merge(levels::routes())
         .merge(desk::routes())
         .merge(customers::routes())

@@ -4,6 +4,7 @@ use super::Shared;
 use super::gate::Visit;
 use super::page::{Page, Section};
 use super::parts::{self, Head, Table, facts, foreign, gauge, grouped};
+use super::requests::lookup;
 use super::today::today;
 use crate::config::policy::StoreKind;
 use crate::domain::Timestamp;
@@ -38,6 +39,8 @@ async fn show(State(shared): State<Shared>, visit: Visit) -> Response {
         div #gateway data-live { (here(&shared, &store)) }
         h2 { "Today, all gateways" }
         div #today data-live { (today) }
+        h2 { "One request" }
+        (lookup("", None))
     })
 }
 

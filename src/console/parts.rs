@@ -1,6 +1,7 @@
 //! What pages are made of: tables, fields, instants, money. Each is usable with a keyboard, a screen reader and a narrow screen.
 
 use super::gate::{CSRF, Visit};
+use super::page::address;
 use crate::domain::Timestamp;
 use crate::reply::rfc3339;
 use maud::{Markup, html};
@@ -94,34 +95,42 @@ pub(super) enum Head<'a> {
     Number(&'a str),
 }
 
-/// See [`Table`]. On a narrow screen it scrolls within itself, also by keyboard.
+/// Where a table of so many columns has no room, each of its rows stands as a list of its cells, by this class.
+pub(super) const fn folds(columns: usize) -> &'static str {
+    match columns {
+        ..=2 => "pair",
+        3..=4 => "few",
+        _ => "many",
+    }
+}
+
+/// See [`Table`]. Roles are spelled out: a row that stands as a list is a row still to those who hear it. Should a table be too wide
+/// even so, it scrolls within itself, also by keyboard.
 pub(super) fn table(table: &Table<'_>) -> Markup {
     let Table { caption, heads, rows, empty } = table;
     let number = |at: usize| matches!(heads.get(at), Some(Head::Number(_)));
+    let label = |at: usize| heads.get(at).map_or("", |(Head::Text(name) | Head::Number(name))| name);
     html! {
         div.scroll role="region" aria-label=(caption) tabindex="0" {
-            table {
+            table.(folds(heads.len())) role="table" {
                 caption { (caption) }
-                thead {
-                    tr {
-                        @for head in *heads {
-                            @match head {
-                                Head::Text(name) => th scope="col" { (name) },
-                                Head::Number(name) => th.number scope="col" { (name) },
-                            }
+                thead role="rowgroup" {
+                    tr role="row" {
+                        @for (at, _) in heads.iter().enumerate() {
+                            th.number[number(at)] scope="col" role="columnheader" { (label(at)) }
                         }
                     }
                 }
-                tbody {
+                tbody role="rowgroup" {
                     @for row in rows {
-                        tr {
+                        tr role="row" {
                             @for (at, cell) in row.iter().enumerate() {
-                                @if at == 0 { th scope="row" { (cell) } }
-                                @else { td.number[number(at)] { (cell) } }
+                                @if at == 0 { th scope="row" role="rowheader" { (cell) } }
+                                @else { td.number[number(at)] role="cell" data-label=(label(at)) { (cell) } }
                             }
                         }
                     }
-                    @if rows.is_empty() { tr { td.empty colspan=(heads.len()) { (empty) } } }
+                    @if rows.is_empty() { tr role="row" { td.empty role="cell" colspan=(heads.len()) { (empty) } } }
                 }
             }
         }
@@ -140,8 +149,18 @@ pub(super) fn foreign(text: &str) -> Markup {
 
 /// An instant.
 pub(super) fn instant(at: Timestamp) -> Markup {
-    let text = rfc3339(at);
-    html! { time datetime=(text) { (text.replace('T', " ").trim_end_matches('Z')) } }
+    moment(&rfc3339(at))
+}
+
+/// An instant that is written already. A line may end between its day and its time, and nowhere else.
+pub(super) fn moment(at: &str) -> Markup {
+    let (day, time) = at.split_once('T').unwrap_or((at, ""));
+    html! { time datetime=(at) { span { (day) } " " (time.trim_end_matches('Z')) } }
+}
+
+/// A request, with the way to what is kept of it.
+pub(super) fn request(id: &str) -> Markup {
+    html! { a href=(address("/console/requests", &[("id", id)])) { code { (id) } } }
 }
 
 /// How long ago, or how far ahead, with the instant for whoever points at it.

@@ -66,7 +66,7 @@ pub(super) fn outcomes(id: &str, title: &str, hours: &[Use], now: Timestamp) -> 
     let lines = [
         line("served", |used| used.served),
         line("refused", |used| used.refused),
-        line("degraded", |used| used.degraded + used.handed_off),
+        line("degraded or handed off", |used| used.degraded + used.handed_off),
         line("failed", |used| used.failed),
     ];
     let about =
@@ -86,7 +86,7 @@ pub(super) fn outcomes(id: &str, title: &str, hours: &[Use], now: Timestamp) -> 
     let heads = [
         Head::Text("Hour"),
         Head::Number("Served"),
-        Head::Number("Degraded"),
+        Head::Number("Degraded or handed off"),
         Head::Number("Refused"),
         Head::Number("Failed"),
         Head::Number("Money"),

@@ -1,4 +1,4 @@
-//! What a scenario came to, as one SVG: a column per run, with the use of the account against its ceiling, the level, and what became
+//! What a scenario came to, as one SVG: a column per run, with the use of the account against the ceiling that binds, the level, and what became
 //! of the questions, over time; or, for a sweep, how full each limit is per size of request.
 //!
 //! The colours are told apart by people who do not see all of them, and a style in the file changes paper and ink where the reader's
@@ -6,14 +6,13 @@
 
 use super::Report;
 use super::numbers::grouped;
-use super::scenario::{MINUTE, Path};
+use super::scenario::Path;
 use super::sweep::Swept;
-use super::tally::{Fate, RunReport};
+use super::tally::{Fate, RunReport, Step};
 use crate::limit::LimitName;
 use plotters::coord::Shift;
 use plotters::prelude::{
-    ChartBuilder, Color, DrawingArea, IntoDrawingArea, IntoFont, IntoLogRange, LineSeries, PathElement, RGBColor, Rectangle,
-    SVGBackend, Text,
+    ChartBuilder, Color, DrawingArea, IntoDrawingArea, IntoFont, IntoLogRange, LineSeries, RGBColor, Rectangle, SVGBackend, Text,
 };
 use plotters::style::{ShapeStyle, TextStyle};
 
@@ -29,6 +28,8 @@ const DARK: &str = "<style>@media (prefers-color-scheme: dark){[fill=\"#FFFFFF\"
                     [stroke=\"#FFFFFF\"]{stroke:#0D1117}[stroke=\"#1F2328\"]{stroke:#E6EDF3}[stroke=\"#D0D7DE\"]{stroke:#3D444D}}</style>";
 
 const WIDTH: u32 = 620;
+/// Of a column on a page: as wide as a phone, so that its words are read there without being moved.
+const NARROW: u32 = 400;
 const TITLE: u32 = 44;
 const HEIGHTS: [u32; 3] = [290, 170, 290];
 
@@ -61,47 +62,62 @@ const fn colour(fate: Fate) -> RGBColor {
 /// # Errors
 /// See [`ChartError`].
 pub fn svg(report: &Report) -> Result<String, ChartError> {
-    let mut svg = inline(report)?;
-    let after = svg.find("<svg").and_then(|at| svg[at..].find('>').map(|end| at + end + 1)).unwrap_or(0);
-    svg.insert_str(after, DARK);
-    Ok(svg)
-}
-
-/// As [`svg`], without a style of its own: for pages, whose stylesheet knows what is dark.
-///
-/// # Errors
-/// See [`ChartError`].
-pub fn inline(report: &Report) -> Result<String, ChartError> {
     let columns = u32::try_from(report.runs.len()).unwrap_or(1).max(1);
     let size = match (report.runs.is_empty(), &report.sweep) {
         (false, _) => (WIDTH * columns, TITLE + HEIGHTS.iter().sum::<u32>()),
         (true, Some(_)) => (WIDTH + 200, TITLE + 380),
         (true, None) => return Err(ChartError::Nothing),
     };
-    let mut svg = String::new();
-    draw(report, size, &mut svg).map_err(|error| ChartError::Drawing(error.to_string()))?;
+    let mut svg = drawn(size, |root| {
+        root.draw(&Text::new(report.title.clone(), (16, 14), text(20)))?;
+        let (_, body) = root.split_vertically(TITLE);
+        if let (true, Some(swept)) = (report.runs.is_empty(), &report.sweep) {
+            return sweep(swept, &body);
+        }
+        let scale = Scale::of(&report.runs);
+        report.runs.iter().zip(body.split_evenly((1, report.runs.len()))).try_for_each(|(run, area)| column(run, &scale, &area))
+    })?;
+    let after = svg.find("<svg").and_then(|at| svg[at..].find('>').map(|end| at + end + 1)).unwrap_or(0);
+    svg.insert_str(after, DARK);
     Ok(svg)
 }
 
-fn draw(report: &Report, size: (u32, u32), svg: &mut String) -> Drawn {
-    let root = SVGBackend::with_string(svg, size).into_drawing_area();
-    root.fill(&PAPER)?;
-    root.draw(&Text::new(report.title.clone(), (16, 14), text(20)))?;
-    let (_, body) = root.split_vertically(TITLE);
-    if let (true, Some(swept)) = (report.runs.is_empty(), &report.sweep) {
-        sweep(swept, &body)?;
-    } else {
-        let scale = Scale::of(&report.runs);
-        for (run, column) in report.runs.iter().zip(body.split_evenly((1, report.runs.len()))) {
-            let (usage, rest) = column.split_vertically(HEIGHTS[0]);
-            let (level, fates) = rest.split_vertically(HEIGHTS[1]);
-            used(run, &scale, &usage)?;
-            levels(run, &scale, &level)?;
-            became(run, &scale, &fates)?;
+/// As [`svg`], a narrow drawing for each run, without a style of its own: for pages, which put them beside or below each other, and
+/// whose stylesheet knows what is dark.
+///
+/// # Errors
+/// See [`ChartError`].
+pub fn columns(report: &Report) -> Result<Vec<String>, ChartError> {
+    match (report.runs.is_empty(), &report.sweep) {
+        (false, _) => {
+            let scale = Scale::of(&report.runs);
+            let size = (NARROW, HEIGHTS.iter().sum());
+            report.runs.iter().map(|run| drawn(size, |root| column(run, &scale, root))).collect()
         }
+        (true, Some(swept)) => Ok(vec![drawn((NARROW, 320), |root| sweep(swept, root))?]),
+        (true, None) => Err(ChartError::Nothing),
     }
-    root.present()?;
-    Ok(())
+}
+
+fn drawn(size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Drawn) -> Result<String, ChartError> {
+    let mut svg = String::new();
+    let all = || -> Drawn {
+        let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+        root.fill(&PAPER)?;
+        draw(&root)?;
+        root.present()?;
+        Ok(())
+    };
+    all().map_err(|error| ChartError::Drawing(error.to_string()))?;
+    Ok(svg)
+}
+
+fn column(run: &RunReport, scale: &Scale, area: &Area<'_>) -> Drawn {
+    let (usage, rest) = area.split_vertically(HEIGHTS[0]);
+    let (level, fates) = rest.split_vertically(HEIGHTS[1]);
+    used(run, scale, &usage)?;
+    levels(run, scale, &level)?;
+    became(run, scale, &fates)
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -110,126 +126,47 @@ fn text(size: i32) -> TextStyle<'static> {
     TextStyle::from(("sans-serif", size).into_font()).color(&INK)
 }
 
-/// The same axes for all runs, so that columns can be compared.
-struct Scale {
-    minutes: f64,
-    tokens: f64,
-    questions: f64,
-}
-
-impl Scale {
-    fn of(runs: &[RunReport]) -> Self {
-        let top = |values: Vec<f64>| values.into_iter().fold(0.0, f64::max).max(1.0) * 1.6;
-        let minutes = runs.iter().map(|run| run.steps.len() as f64 * step(run)).fold(0.0, f64::max);
-        let quota = runs.iter().flat_map(|run| &run.providers).filter_map(|provider| provider.tpm).map(|tpm| tpm as f64);
-        let tokens = runs.iter().flat_map(|run| run.steps.iter().map(|s| s.tokens as f64 / step(run)));
-        let questions = runs.iter().flat_map(|run| run.steps.iter().map(|s| s.fates.iter().sum::<u64>() as f64 / step(run)));
-        Self {
-            minutes: minutes.max(step_least()),
-            tokens: top(tokens.chain(quota).collect()),
-            questions: top(questions.collect()),
-        }
-    }
-}
-
-const fn step_least() -> f64 {
-    1.0 / 60.0
-}
-
-/// Minutes per step.
-fn step(run: &RunReport) -> f64 {
-    run.step as f64 / MINUTE as f64
-}
-
-/// `450k`, `1.2M`.
-fn short(value: f64) -> String {
-    match value {
-        v if v >= 1e6 => format!("{}M", (v / 1e5).round() / 10.0),
-        v if v >= 1e4 => format!("{}k", (v / 1e3).round()),
-        v if v >= 10.0 || v.fract() == 0.0 => format!("{}", v.round()),
-        v => format!("{}", (v * 100.0).round() / 100.0),
-    }
-}
-
-/// A panel with its caption, grid and named axes, and the series that `series` draws into it.
-macro_rules! panel {
-    ($area:expr, $caption:expr, $x:expr, $y:expr, $names:expr, $labels:expr, |$chart:ident| $series:block) => {{
-        let mut $chart = ChartBuilder::on($area)
-            .caption($caption, text(15))
-            .margin(10)
-            .margin_right(18)
-            .set_label_area_size(plotters::prelude::LabelAreaPosition::Left, 66)
-            .set_label_area_size(plotters::prelude::LabelAreaPosition::Bottom, 36)
-            .build_cartesian_2d($x, $y)?;
-        let (x_name, y_name): (&str, &str) = $names;
-        $chart
-            .configure_mesh()
-            .x_desc(x_name)
-            .y_desc(y_name)
-            .x_labels(9)
-            .y_labels($labels)
-            .x_label_formatter(&|x| short(*x))
-            .y_label_formatter(&|y| short(*y))
-            .label_style(text(12))
-            .axis_desc_style(text(12))
-            .axis_style(INK)
-            .bold_line_style(GRID)
-            .light_line_style(PAPER)
-            .draw()?;
-        $series
-    }};
-}
-
-/// The legend of a panel.
-macro_rules! legend {
-    ($chart:expr) => {
-        $chart
-            .configure_series_labels()
-            .position(plotters::prelude::SeriesLabelPosition::UpperLeft)
-            .background_style(PAPER)
-            .border_style(GRID)
-            .label_font(text(12))
-            .draw()?
-    };
-}
-
 mod buckets;
+mod panel;
+mod scale;
 
 pub use buckets::buckets;
-
-fn line(colour: RGBColor) -> impl Fn((i32, i32)) -> PathElement<(i32, i32)> {
-    move |(x, y)| PathElement::new(vec![(x, y), (x + 18, y)], stroke(colour))
-}
+use panel::{Mark, heading, panel, short};
+use scale::{Scale, step};
 
 fn stroke(colour: RGBColor) -> ShapeStyle {
     colour.stroke_width(2)
 }
 
 /// A line that keeps its value for the whole of a step.
-fn stairs(run: &RunReport, value: impl Fn(&super::tally::Step) -> f64) -> Vec<(f64, f64)> {
+fn stairs(run: &RunReport, value: impl Fn(&Step) -> f64) -> Vec<(f64, f64)> {
     let at = |index: usize| index as f64 * step(run);
     run.steps.iter().enumerate().flat_map(|(i, s)| [(at(i), value(s)), (at(i + 1), value(s))]).collect()
 }
 
 fn used(run: &RunReport, scale: &Scale, area: &Area<'_>) -> Drawn {
-    panel!(area, run.name.as_str(), 0.0..scale.minutes, 0.0..scale.tokens, ("minutes", "tokens per minute"), 6, |chart| {
-        let points = stairs(run, |s| s.tokens as f64 / step(run));
-        chart.draw_series(LineSeries::new(points, stroke(USE)))?.label("accepted by the provider").legend(line(USE));
-        let limits = run.ceilings.iter().zip(&run.providers).map(|(ceiling, provider)| (ceiling.or(provider.tpm), provider));
-        for (limit, provider) in limits.filter_map(|(limit, provider)| limit.map(|limit| (limit, provider))) {
-            let what = if run.path == Path::Tollgate { "ceiling" } else { "quota" };
-            let name = format!("{what} of {}: {}", provider.name, grouped(limit));
-            let points = [(0.0, limit as f64), (scale.minutes, limit as f64)];
-            chart.draw_series(LineSeries::new(points, stroke(LIMIT)))?.label(name).legend(line(LIMIT));
+    let counted = scale.counted;
+    let what = if run.path == Path::Tollgate { "ceiling" } else { "quota" };
+    let limits: Vec<(u64, &str)> = counted
+        .ceilings(run)
+        .iter()
+        .zip(&run.providers)
+        .filter_map(|(ceiling, provider)| Some((ceiling.or_else(|| counted.quota(provider))?, provider.name.as_str())))
+        .collect();
+    let mut marks = vec![Mark::line("accepted by the provider".to_owned(), USE)];
+    marks.extend(limits.iter().map(|(limit, name)| Mark::line(format!("{what} of {name}: {}", grouped(*limit)), LIMIT)));
+    panel!(area, &run.name, &marks, 0.0..scale.minutes, 0.0..scale.used, ("minutes", counted.axis()), 6, |chart| {
+        chart.draw_series(LineSeries::new(stairs(run, |s| counted.step(s) as f64 / step(run)), stroke(USE)))?;
+        for (limit, _) in &limits {
+            chart.draw_series(LineSeries::new([(0.0, *limit as f64), (scale.minutes, *limit as f64)], stroke(LIMIT)))?;
         }
-        legend!(chart);
     });
     Ok(())
 }
 
 fn levels(run: &RunReport, scale: &Scale, area: &Area<'_>) -> Drawn {
     let caption = if run.path == Path::Tollgate { "level" } else { "level (none without Tollgate)" };
-    panel!(area, caption, 0.0..scale.minutes, 0.0..3.3, ("minutes", "level"), 4, |chart| {
+    panel!(area, caption, &[], 0.0..scale.minutes, 0.0..3.3, ("minutes", "level"), 4, |chart| {
         if run.path == Path::Tollgate {
             chart.draw_series(LineSeries::new(stairs(run, |s| f64::from(s.level)), stroke(LEVEL)))?;
         }
@@ -238,28 +175,28 @@ fn levels(run: &RunReport, scale: &Scale, area: &Area<'_>) -> Drawn {
 }
 
 fn became(run: &RunReport, scale: &Scale, area: &Area<'_>) -> Drawn {
+    let there = |fate: &Fate| run.steps.iter().any(|s| s.fates[*fate as usize] > 0);
+    let fates: Vec<Fate> = Fate::ALL.into_iter().filter(there).collect();
+    let marks: Vec<Mark> =
+        fates.iter().map(|fate| Mark { words: fate.as_str().to_owned(), colour: colour(*fate), is_bar: true }).collect();
     panel!(
         area,
         "what became of the questions",
+        &marks,
         0.0..scale.minutes,
         0.0..scale.questions,
         ("minutes", "questions per minute"),
         6,
         |chart| {
-            for fate in Fate::ALL.into_iter().filter(|fate| run.steps.iter().any(|s| s.fates[*fate as usize] > 0)) {
-                let colour = colour(fate);
+            for fate in fates {
                 let bars = run.steps.iter().enumerate().filter(|(_, s)| s.fates[fate as usize] > 0).map(|(index, s)| {
                     let below: u64 = s.fates[..fate as usize].iter().sum();
                     let (from, to) = (below as f64 / step(run), (below + s.fates[fate as usize]) as f64 / step(run));
                     let left = index as f64 * step(run);
-                    Rectangle::new([(left, from), (left + step(run), to)], colour.filled())
+                    Rectangle::new([(left, from), (left + step(run), to)], colour(fate).filled())
                 });
-                chart
-                    .draw_series(bars)?
-                    .label(fate.as_str())
-                    .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 18, y + 5)], colour.filled()));
+                chart.draw_series(bars)?;
             }
-            legend!(chart);
         }
     );
     Ok(())
@@ -268,23 +205,28 @@ fn became(run: &RunReport, scale: &Scale, area: &Area<'_>) -> Drawn {
 fn sweep(swept: &Swept, area: &Area<'_>) -> Drawn {
     let sizes: Vec<f64> = swept.rows.iter().map(|row| row.tokens as f64).collect();
     let (least, most) = (sizes.iter().copied().fold(f64::MAX, f64::min).max(1.0), sizes.iter().copied().fold(1.0, f64::max));
-    let caption = format!("plan {}: how full each limit is when one customer asks for all it can get", swept.plan);
+    let caption = format!("plan {}: how full each limit gets", swept.plan);
+    let limits: Vec<(LimitName, u64, RGBColor)> = [(LimitName::Rpm, USE), (LimitName::Tpm, LIMIT)]
+        .into_iter()
+        .filter_map(|(limit, colour)| Some((limit, swept.limits.iter().find(|(name, _)| *name == limit)?.1, colour)))
+        .collect();
+    let mark =
+        |(limit, of, colour): &(LimitName, u64, RGBColor)| Mark::line(format!("{} {}", limit.as_str(), grouped(*of)), *colour);
+    let marks: Vec<Mark> = limits.iter().map(mark).collect();
     panel!(
         area,
-        caption.as_str(),
+        &caption,
+        &marks,
         (least..most.max(least * 2.0)).log_scale(),
-        0.0..130.0,
+        0.0..105.0,
         ("tokens per request (logarithmic)", "percent of the limit"),
         6,
         |chart| {
-            for (limit, colour) in [(LimitName::Rpm, USE), (LimitName::Tpm, LIMIT)] {
-                let Some((_, of)) = swept.limits.iter().find(|(name, _)| *name == limit) else { continue };
+            for (limit, of, colour) in limits {
                 let part = |row: &super::sweep::Row| if limit == LimitName::Rpm { row.requests } else { row.used } as f64;
-                let points = swept.rows.iter().map(|row| (row.tokens as f64, part(row) * 100.0 / (*of).max(1) as f64));
-                let name = format!("{} {}", limit.as_str(), grouped(*of));
-                chart.draw_series(LineSeries::new(points, stroke(colour)))?.label(name).legend(line(colour));
+                let points = swept.rows.iter().map(|row| (row.tokens as f64, part(row) * 100.0 / of.max(1) as f64));
+                chart.draw_series(LineSeries::new(points, stroke(colour)))?;
             }
-            legend!(chart);
         }
     );
     Ok(())

@@ -6,12 +6,12 @@ use crate::config::policy::LimitKind;
 use crate::config::value::matches;
 use crate::limit::LimitName;
 
-/// The tokens per minute that the gateway lets through to an account: headroom x limit, of the pool with its models.
-pub fn ceiling(policy: &Policy, provider: &Provider, path: Path) -> Option<u64> {
+/// The requests or tokens per minute that the gateway lets through to an account: headroom x limit, of the pool with its models.
+pub fn ceiling(policy: &Policy, provider: &Provider, path: Path, name: LimitName) -> Option<u64> {
     let pool = policy.pools.iter().find(|pool| {
         pool.models.iter().any(|model| provider.models.iter().any(|pattern| matches(pattern, model.trim_end_matches('*'))))
     });
-    let limit = pool.filter(|_| path == Path::Tollgate)?.ceiling.iter().find(|limit| limit.name == LimitName::Tpm)?;
+    let limit = pool.filter(|_| path == Path::Tollgate)?.ceiling.iter().find(|limit| limit.name == name)?;
     Some(match limit.kind {
         LimitKind::Bucket(bucket) => bucket.per_minute(),
         LimitKind::Sliding(most) => most,

@@ -173,6 +173,8 @@ pub struct RunReport {
     pub providers: Vec<ProviderReport>,
     /// The ceiling that the gateway keeps of each account, tokens per minute.
     pub ceilings: Vec<Option<u64>>,
+    /// The same in requests per minute.
+    pub request_ceilings: Vec<Option<u64>>,
     /// Changes of the level: when, to which.
     pub levels: Vec<(u64, u8)>,
     /// Customers whose spending the scenario speaks of.
@@ -215,6 +217,7 @@ impl RunReport {
             crowds: crowds.map(crowd).collect(),
             providers: run.providers.iter().map(provider).collect(),
             ceilings: Vec::new(),
+            request_ceilings: Vec::new(),
             levels: Vec::new(),
             spending: Vec::new(),
             refused_with_room: 0,

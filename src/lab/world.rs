@@ -16,7 +16,7 @@ use crate::config::Policy;
 use crate::config::policy::Plan;
 use crate::degrade::chain::Walk;
 use crate::domain::Period;
-use crate::limit::{Scope, ScopeKey};
+use crate::limit::{LimitName, Scope, ScopeKey};
 use crate::stack::levels::TICK;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -305,7 +305,10 @@ impl<'a> World<'a> {
 
     fn end(mut self) -> RunReport {
         let run = self.run;
-        self.report.ceilings = run.providers.iter().map(|provider| numbers::ceiling(&run.policy, provider, run.path)).collect();
+        let ceilings =
+            |name| run.providers.iter().map(|account| numbers::ceiling(&run.policy, account, run.path, name)).collect();
+        self.report.ceilings = ceilings(LimitName::Tpm);
+        self.report.request_ceilings = ceilings(LimitName::Rpm);
         for (id, before) in &run.spent {
             let plan = run.policy.customers.get(id).unwrap_or(&run.policy.identity.default_plan);
             let of_its_crowd = self.questions.iter().find(|question| question.customer == books::customer(id)).map(|q| q.plan);

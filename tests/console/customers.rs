@@ -133,6 +133,26 @@ async fn a_customers_page_says_why_it_is_refused_and_shows_its_id_as_text() {
 }
 
 #[tokio::test]
+async fn the_list_by_spend_shows_the_plan_of_now_and_who_is_suspended() {
+    let world = World::new().await;
+    let mut ann = world.operator("ann").await;
+    assert_eq!(asks(&world, "acme").await, 200);
+    assert_eq!(asks(&world, "zoo").await, 200);
+    told(&world, &["acme", "zoo"]).await;
+    let page = ann.get("/console/customers/acme").await;
+    ann.send(&page, "/console/customers/acme/override", &[("plan", "case")]).await;
+    ann.send(&page, "/console/customers/acme/suspend", &[("suspend_for", "")]).await;
+    let list = ann.get("/console/customers").await;
+    let row = |id: &str| {
+        let row = list.text.split("<tr").find(|row| row.contains(&format!("/console/customers/{id}\""))).expect("listed");
+        (row.contains("<bdi>case</bdi>"), row.contains("<bdi>open</bdi>"), row.contains("<strong>suspended</strong>"))
+    };
+    assert_eq!(row("acme"), (true, false, true), "{}", list.text);
+    assert_eq!(row("zoo"), (false, true, false), "{}", list.text);
+    assert!(list.has("Degraded or handed off"), "{}", list.text);
+}
+
+#[tokio::test]
 async fn what_is_set_is_in_force_with_the_next_request() {
     let world = World::new().await;
     let mut ann = world.operator("ann").await;
@@ -158,7 +178,7 @@ async fn what_is_set_is_in_force_with_the_next_request() {
         let set = ann.send(&page, &format!("{path}/override"), &fields).await;
         assert_eq!((set.status, set.to), (303, format!("{path}?done=override")), "{}", set.text);
         let page = ann.get(&format!("{path}?done=override")).await;
-        for text in ["(set at run time)", "$2.50", "2027-01-15 20:00:00", "Take back rpm", "&quot;burst&quot;:7"] {
+        for text in ["(set at run time)", "$2.50", "<span>2027-01-15</span> 20:00:00", "Take back rpm", "&quot;burst&quot;:7"] {
             assert!(page.has(text), "{text}: {}", page.text);
         }
         let unset = ann.send(&page, &format!("{path}/unset"), &[("field", "plan")]).await;

@@ -147,6 +147,36 @@ test("the whole desk is worked with a keyboard alone", async () => {
   await ann.close();
 });
 
+test("a request is looked up by its id, and leads to its customer and its ticket", async () => {
+  const { ticket, id } = await w.ask("handed", "Where is it?");
+  await w.kept(id);
+  const ann = await operator(w, "ann");
+  const { page } = ann;
+  await ann.go("/console");
+  await page.getByLabel("Id of a request").fill("tg_nothing");
+  await page.getByRole("button", { name: "Look it up" }).click();
+  assert.match(await page.getByRole("alert").innerText(), /Nothing is kept of such a request/);
+  assert.equal(await page.getByLabel("Id of a request").inputValue(), "tg_nothing", "what was typed is kept");
+  ann.forgive(); // the 404 is told on the console
+  await page.getByLabel("Id of a request").fill(` ${id} `);
+  await page.getByRole("button", { name: "Look it up" }).press("Enter");
+  const record = await w.api(`/admin/requests/${id}`);
+  for (const [name, value] of Object.entries(record)) {
+    const row = page.getByRole("row").filter({ has: page.getByRole("rowheader", { name, exact: true }) });
+    assert.equal(await row.getByRole("cell").innerText(), String(value), name);
+  }
+  await page.getByRole("link", { name: ticket }).click();
+  await page.getByRole("heading", { name: "Ticket of handed" }).waitFor();
+  await page.getByRole("link", { name: id }).click();
+  await page.getByRole("heading", { level: 1, name: "Request" }).waitFor();
+  await page.getByRole("link", { name: "handed", exact: true }).click();
+  await page.getByRole("heading", { name: "Customer handed" }).waitFor();
+  await ann.go(`/console/desk/${ticket}`);
+  await page.getByRole("link", { name: "handed", exact: true }).click();
+  await page.getByRole("heading", { name: "Customer handed" }).waitFor();
+  await ann.close();
+});
+
 test("nothing that somebody else wrote is ever markup", async () => {
   const image = `"><img/src=x/onerror=pwned=1>'`;
   const { ticket } = await w.ask(EVIL, `${image}</pre>${EVIL}<style>*{display:none}</style>`, {

@@ -18,7 +18,7 @@ fn row(text: &str, head: &str) -> Vec<String> {
         }
         out.replace("&gt;", ">")
     };
-    let rows = text.split("<tr>").skip(1).map(|row| row.split("</tr>").next().unwrap_or_default());
+    let rows = text.split("<tr").skip(1).map(|row| row.split("</tr>").next().unwrap_or_default());
     let cells = |row: &str| row.split("</t").map(|cell| bare(&format!("</t{cell}"))).collect::<Vec<_>>();
     let found = rows.map(cells).find(|cells| cells[0] == head).unwrap_or_else(|| panic!("no row {head}: {text}"));
     found[..found.len() - 1].to_vec()

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { AXE, APP_KEY, DARK, PHONE, SHOTS, TOKEN, WIDE, operator, world } from "./support.mjs";
+import { AXE, APP_KEY, DARK, PHONE, SHOTS, TOKEN, WIDE, fits, operator, world } from "./support.mjs";
 
 let w;
 before(async () => { w = await world(); });
@@ -69,7 +69,7 @@ for (const [look, options] of [["wide", WIDE], ["dark", DARK], ["phone", PHONE]]
     // axe is put in from outside, which the content policy rightly refuses: it looks with a browser that does not mind.
     const other = await w.browser.newContext({ ...options, bypassCSP: true, storageState: await ann.context.storageState() });
     const page = await other.newPage();
-    for (const [name, path] of Object.entries({ lab: "/console/lab", tried: TRIED, wrong: WRONG, incident: INCIDENT, settings: "/console/settings" })) {
+    for (const [name, path] of Object.entries({ lab: "/console/lab", tried: TRIED, wrong: WRONG, incident: INCIDENT, sweep: "/console/lab?preset=which-limit-binds", settings: "/console/settings" })) {
       await ann.go(path);
       await page.goto(w.base + path);
       await page.addScriptTag({ path: AXE });
@@ -78,6 +78,7 @@ for (const [look, options] of [["wide", WIDE], ["dark", DARK], ["phone", PHONE]]
       assert.deepEqual(found, [], `${name}, ${look}`);
       const [wide, width] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
       assert.ok(wide <= width, `${name}, ${look}: ${wide} pixels wide on ${width}`);
+      await fits(page, `${name}, ${look}`);
       if (SHOTS) await page.screenshot({ path: `${SHOTS}/${look}-lab-${name}.png`, fullPage: true });
     }
     ann.forgive();

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { AXE, DARK, PHONE, SHOTS, WIDE, operator, world } from "./support.mjs";
+import { AXE, DARK, PHONE, SHOTS, WIDE, fits, operator, world } from "./support.mjs";
 
 let w;
 let pages;
@@ -15,6 +15,9 @@ before(async () => {
   await w.api(`/admin/triage/${answered}/answer`, "POST", { agent: "ann", text: "In the back room." });
   for (let n = 0; n < 4; n++) await w.ask("handed", `Question ${n}`);
   for (let n = 0; n < 12; n++) await w.ask(n % 3 ? "acme" : "small", "hi");
+  await w.ask(`long-${"0123456789".repeat(50)}`, "hi");
+  const { id } = await w.ask("acme", "hi");
+  await w.kept(id);
   await w.api("/admin/levels/big", "PUT", { level: 1, for: "2h", by: "ann" });
   await w.api("/admin/levels/big", "PUT", { level: 3, for: "1h", by: "bob" });
   pages = {
@@ -23,6 +26,7 @@ before(async () => {
     customers: "/console/customers",
     "customers-by-id": "/console/customers?sort=id",
     customer: "/console/customers/small",
+    request: `/console/requests?id=${id}`,
     keys: "/console/keys",
     desk: "/console/desk",
     "desk-answered": "/console/desk?state=answered",
@@ -65,5 +69,18 @@ async function sound(page, name, look) {
   assert.deepEqual(unnamed, [], `${where}: fields without a label`);
   assert.equal(await page.locator("main").count(), 1, where);
   assert.equal(await page.locator("table:not(:has(caption)), th:not([scope])").count(), 0, `${where}: tables without a caption or a scope`);
+  await fits(page, where);
   if (SHOTS) await page.screenshot({ path: `${SHOTS}/${look}-${name}.png`, fullPage: true });
 }
+
+test("a chart of a customer's days shows today on a phone", async () => {
+  const ann = await operator(w, "ann", PHONE);
+  await ann.go("/console/customers/small");
+  const today = new Date().toISOString().slice(5, 10);
+  for (const name of ["Money by day", "Requests by day"]) {
+    const label = ann.page.getByRole("img", { name }).getByText(today, { exact: true });
+    const { x, width } = await label.boundingBox();
+    assert.ok(x > 0 && x + width <= PHONE.viewport.width, `${name}: ${x}`);
+  }
+  await ann.close();
+});

@@ -3,6 +3,7 @@
 // TOLLGATE_BIN names the program (target/debug/tollgate), CHROMIUM the browser (chromium). With TOLLGATE_SHOTS=DIRECTORY every page is
 // photographed there: wide, dark, and on a phone.
 
+import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -87,6 +88,13 @@ export async function world() {
       const reply = await fetch(base + path, { method, headers, body: body && JSON.stringify(body) });
       return reply.json();
     },
+    /** Waits until a request's record can be read, which is written behind its answer. */
+    async kept(id) {
+      for (let tries = 0; tries < 500; tries++) {
+        if (!(await this.api(`/admin/requests/${id}`)).error) return;
+      }
+      assert.fail(`nothing is kept of ${id}`);
+    },
     /** A request of a customer; its ticket, if a person takes over, once that is written. */
     async ask(customer, question, more = {}) {
       const { model = "gpt-4o-mini", headers = {} } = more;
@@ -100,9 +108,39 @@ export async function world() {
       for (let tries = 0; ticket && tries < 500; tries++) {
         if (!(await this.api(`/admin/triage/${ticket}`)).error) break;
       }
-      return { status: reply.status, ticket };
+      return { status: reply.status, ticket, id: reply.headers.get("x-tollgate-request-id") };
     },
   };
+}
+
+/** Nothing is cut off: no table is wider than its place, times stand on two lines at most, and of charts the newest is in sight. */
+export async function fits(page, where) {
+  const found = await page.evaluate(() => {
+    for (const one of document.querySelectorAll("details")) one.open = true;
+    const cut = [];
+    const text = (one) => (one.getAttribute("aria-label") ?? one.textContent).trim().slice(0, 60);
+    for (const one of document.querySelectorAll(".scroll, .scroll td, .scroll th, .scroll caption, .chart")) {
+      const head = one.closest("thead");
+      if (head && getComputedStyle(head).position === "absolute") continue; // it stands before each cell instead
+      if (one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).display !== "inline") cut.push(`${one.tagName} ${text(one)}: ${one.scrollWidth} > ${one.clientWidth}`);
+    }
+    for (const one of document.querySelectorAll("time")) {
+      const lines = new Set([...one.getClientRects()].map(({ top }) => Math.round(top))).size;
+      const days = [...one.querySelectorAll("span")].every((day) => day.getClientRects().length < 2);
+      if (lines > 2 || !days) cut.push(`${text(one)} on ${lines} lines`);
+    }
+    for (const chart of document.querySelectorAll(".chart")) {
+      const drawn = [...chart.querySelectorAll("svg[role=img]")].filter((svg) => svg.getClientRects().length);
+      if (!drawn.length) cut.push(`${text(chart)} is not drawn`);
+      for (const words of drawn.flatMap((svg) => [...svg.querySelectorAll("text")])) {
+        const { left, right, height } = words.getBoundingClientRect();
+        if (left < 0 || right > innerWidth) cut.push(`${words.textContent.trim()}, of ${text(chart)}, is out of sight`);
+        if (height < 8) cut.push(`${words.textContent.trim()}, of ${text(chart)}, is ${height} pixels high`);
+      }
+    }
+    return cut;
+  });
+  assert.deepEqual(found, [], where);
 }
 
 /**

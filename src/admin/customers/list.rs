@@ -117,6 +117,14 @@ pub async fn known(
 pub async fn list(gateway: &Gateway, prefix: &str, after: Option<&str>, limit: usize) -> Result<CustomerPage, Fault> {
     let (page, more) = known(gateway, prefix, after, limit).await?;
     let next = page.last().filter(|_| more).map(|(id, _)| id.clone());
+    Ok(CustomerPage { customers: lines(gateway, page).await?, next })
+}
+
+/// These customers with their plan and what they spent, in this order.
+///
+/// # Errors
+/// [`Fault::StoreUnavailable`].
+pub async fn lines(gateway: &Gateway, page: Vec<(String, Known)>) -> Result<Vec<CustomerLine>, Fault> {
     let policy = gateway.policy.load_full();
     let view = gateway.directory.current_view(&policy).await?;
     let now = gateway.clock.now();
@@ -145,6 +153,5 @@ pub async fn list(gateway: &Gateway, prefix: &str, after: Option<&str>, limit: u
             })
         }
     };
-    let customers = stream::iter(page).map(line).buffered(AT_ONCE).try_collect().await?;
-    Ok(CustomerPage { customers, next })
+    Ok(stream::iter(page).map(line).buffered(AT_ONCE).try_collect().await?)
 }

@@ -10,7 +10,7 @@
 mod list;
 mod view;
 
-pub use list::{CustomerLine, CustomerPage, Known, SpendLine, known, list};
+pub use list::{CustomerLine, CustomerPage, Known, SpendLine, known, lines, list};
 pub use view::{CustomerView, HoldView, InFlightView, view};
 
 use super::{Fault, Shared, input, reply};

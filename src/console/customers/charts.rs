@@ -46,7 +46,7 @@ fn draw(days: &[(Day, Use)], plan: &PlanShape) -> Markup {
     let requests = [
         line("served", &|used| used.served as f64),
         line("refused", &|used| used.refused as f64),
-        line("degraded", &|used| (used.degraded + used.handed_off) as f64),
+        line("degraded or handed off", &|used| (used.degraded + used.handed_off) as f64),
     ];
     let about_requests =
         format!("Requests of each day of the last {DRAWN} that were served as asked, refused, or degraded or handed off.");
@@ -67,7 +67,7 @@ fn draw(days: &[(Day, Use)], plan: &PlanShape) -> Markup {
         Head::Text("Day"),
         Head::Number("Spent"),
         Head::Number("Served"),
-        Head::Number("Degraded"),
+        Head::Number("Degraded or handed off"),
         Head::Number("Refused"),
         Head::Number("Failed"),
     ];

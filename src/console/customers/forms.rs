@@ -1,9 +1,9 @@
 //! What is set for a customer, and the forms that set it. After a mistake they hold what was typed.
 
 use super::super::gate::Visit;
-use super::super::parts::{self, Head, Table, choice, foreign, hidden_csrf, line};
+use super::super::parts::{self, Head, Table, choice, foreign, hidden_csrf, line, moment};
 use super::path;
-use super::view::{Refused, moment};
+use super::view::Refused;
 use crate::admin::customers::CustomerView;
 use crate::admin::overrides::{CreditView, OverrideView};
 use crate::domain::NanoUsd;

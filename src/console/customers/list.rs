@@ -5,18 +5,21 @@ use super::super::gate::Visit;
 use super::super::page::{Page, Section, Trouble, address};
 use super::super::parts::{self, Head, Table, choice, foreign, grouped, line};
 use super::path;
-use crate::admin::customers::{CustomerLine, list};
+use crate::admin::customers::{CustomerLine, Known, lines, list};
 use crate::domain::NanoUsd;
 use crate::history::{Day, Use};
 use crate::store::series::Ranking;
 use axum::extract::{Request, State};
 use axum::response::Response;
+use futures_util::{StreamExt, TryStreamExt, stream};
 use maud::{Markup, html};
 
 /// Customers on a page.
 const LISTED: usize = 50;
 /// The longest prefix, bytes: that of an id.
 const LONGEST: usize = 512;
+/// Customers whose overrides are read at once.
+const AT_ONCE: usize = 16;
 /// The furthest page of the ranking begins behind so many.
 const FURTHEST: usize = 100_000;
 
@@ -84,7 +87,14 @@ async fn by_spend(shared: &Shared, wanted: &Wanted) -> Result<Markup, Trouble> {
     let mut found = gateway.history.top_customers(Day::of(gateway.clock.now()), &ranking).await?;
     let more = found.len() > LISTED;
     found.truncate(LISTED);
-    let row = |(id, used): &(String, Use)| {
+    // What holds for them now, which need not be what held when they asked.
+    let known = |(id, _): &(String, Use)| {
+        let id = id.clone();
+        async move { gateway.directory.said_of(&id).await.map(|said| (id, Known { seen: None, said })) }
+    };
+    let known = stream::iter(found.iter().map(known)).buffered(AT_ONCE).try_collect().await?;
+    let now = lines(gateway, known).await?;
+    let row = |((id, used), now): (&(String, Use), &CustomerLine)| {
         let number = |number: u64| html! { (grouped(number)) };
         vec![
             link(id),
@@ -93,7 +103,7 @@ async fn by_spend(shared: &Shared, wanted: &Wanted) -> Result<Markup, Trouble> {
             number(used.served),
             number(used.degraded + used.handed_off),
             number(used.refused),
-            html! { @if let Some(plan) = used.plan() { (foreign(plan)) } },
+            plan(now),
         ]
     };
     let heads = [
@@ -101,11 +111,11 @@ async fn by_spend(shared: &Shared, wanted: &Wanted) -> Result<Markup, Trouble> {
         Head::Number("Spent"),
         Head::Number("Requests"),
         Head::Number("Served"),
-        Head::Number("Degraded"),
+        Head::Number("Degraded or handed off"),
         Head::Number("Refused"),
         Head::Text("Plan"),
     ];
-    let rows = found.iter().map(row).collect();
+    let rows = found.iter().zip(&now).map(row).collect();
     let caption = "Customers of today (UTC), those who spent most first";
     Ok(html! {
         (parts::table(&Table { caption, heads: &heads, rows, empty: "No such customer asked for anything today." }))
@@ -124,7 +134,7 @@ async fn by_id(shared: &Shared, wanted: &Wanted) -> Result<Markup, Trouble> {
     let row = |one: &CustomerLine| {
         vec![
             link(&one.customer),
-            html! { (foreign(&one.plan)) @if one.suspended { " " strong { "suspended" } } },
+            plan(one),
             html! { @if one.overridden { "yes" } @else { "no" } },
             html! {
                 @for (at, spend) in one.spend.iter().enumerate() {
@@ -132,7 +142,7 @@ async fn by_id(shared: &Shared, wanted: &Wanted) -> Result<Markup, Trouble> {
                     (NanoUsd::new(spend.spent)) " of " (NanoUsd::new(spend.cap)) " this " (spend.period)
                 }
             },
-            html! { @match &one.seen_at { Some(at) => (super::view::moment(at)), None => "not lately" } },
+            html! { @match &one.seen_at { Some(at) => (parts::moment(at)), None => "not lately" } },
         ]
     };
     let heads = [Head::Text("Customer"), Head::Text("Plan"), Head::Text("Overridden"), Head::Text("Spent"), Head::Text("Seen")];
@@ -141,6 +151,11 @@ async fn by_id(shared: &Shared, wanted: &Wanted) -> Result<Markup, Trouble> {
         (parts::table(&Table { caption: "Known customers, by id", heads: &heads, rows, empty: "No such customer is known." }))
         @if let Some(next) = &found.next { p { a href=(wanted.further("after", next)) { "Further customers" } } }
     })
+}
+
+/// The plan in force, and whether the customer is shut out.
+fn plan(one: &CustomerLine) -> Markup {
+    html! { (foreign(&one.plan)) @if one.suspended { " " strong { "suspended" } } }
 }
 
 fn link(id: &str) -> Markup {

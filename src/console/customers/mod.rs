@@ -35,7 +35,7 @@ pub(super) fn routes() -> Router<Shared> {
 }
 
 /// The address of a customer's page. A blank is no plus in a path.
-fn path(id: &str) -> String {
+pub(super) fn path(id: &str) -> String {
     let segment: String = form_urlencoded::byte_serialize(id.as_bytes()).collect();
     format!("/console/customers/{}", segment.replace('+', "%20"))
 }

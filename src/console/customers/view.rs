@@ -3,7 +3,7 @@
 use super::super::Shared;
 use super::super::gate::{Form, Visit};
 use super::super::page::{Page, Section, Trouble};
-use super::super::parts::{self, Head, Table, error_list, facts, foreign, gauge, grouped};
+use super::super::parts::{self, Head, Table, error_list, facts, foreign, gauge, grouped, moment};
 use super::{charts, forms, id};
 use crate::admin::customers::{CustomerView, HoldView, view};
 use crate::admin::shown::{LimitStanding, Room, Unit};
@@ -84,11 +84,6 @@ fn said(done: &str) -> Option<&'static str> {
         "credit" => "The credit is added, until the period is over.",
         _ => return None,
     })
-}
-
-/// An instant that is written already.
-pub(super) fn moment(at: &str) -> Markup {
-    html! { time datetime=(at) { (at.replace('T', " ").trim_end_matches('Z')) } }
 }
 
 fn standing(seen: &CustomerView) -> Markup {
@@ -204,7 +199,7 @@ fn refusals(refusals: &[Notable]) -> Markup {
             cause,
             text(&one.model),
             text(&one.app),
-            html! { code { (one.request_id) } },
+            parts::request(&one.request_id),
         ]
     };
     let heads = [

@@ -1,6 +1,7 @@
 //! The queues and their tickets.
 
 use super::super::Shared;
+use super::super::customers;
 use super::super::gate::{Form, Visit};
 use super::super::page::{Page, Section, Trouble, address, redirect};
 use super::super::parts::{self, Head, Table, choice, foreign, grouped, hidden_csrf, line};
@@ -160,7 +161,7 @@ fn tickets(tickets: &[Ticket], wanted: &Wanted, now: Timestamp) -> Markup {
         let latest = ticket.requests.last();
         vec![
             html! { a href={ "/console/desk/" (ticket.id) } { (short(ticket)) } },
-            html! { (foreign(&ticket.customer)) },
+            html! { a href=(customers::path(&ticket.customer)) { (foreign(&ticket.customer)) } },
             html! { (foreign(&ticket.queue)) },
             html! { (ticket.priority.as_str()) },
             standing(ticket, now),

@@ -1,6 +1,7 @@
 //! One ticket.
 
 use super::super::Shared;
+use super::super::customers;
 use super::super::gate::Visit;
 use super::super::page::{Page, Section, Trouble};
 use super::super::parts::{self, Field, Head, Table, error_list, facts, field, foreign, hidden_csrf};
@@ -82,7 +83,7 @@ fn state(ticket: &Ticket, now: Timestamp) -> Markup {
     html! {
         (facts(&[
             ("State", standing(ticket, now)),
-            ("Customer", foreign(&ticket.customer)),
+            ("Customer", html! { a href=(customers::path(&ticket.customer)) { (foreign(&ticket.customer)) } }),
             ("User", named(&ticket.user)),
             ("Plan", foreign(&ticket.plan)),
             ("Application", foreign(&ticket.app)),
@@ -162,7 +163,7 @@ fn asked(ticket: &Ticket) -> Markup {
                     (foreign(&attempt.model)) ": " (foreign(&attempt.outcome))
                 }
             },
-            html! { code { (asked.request) } },
+            parts::request(&asked.request),
         ]
     };
     let heads = [Head::Text("At"), Head::Text("Model"), Head::Text("Cause"), Head::Text("Tried"), Head::Text("Request")];

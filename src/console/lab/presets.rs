@@ -72,7 +72,8 @@ impl Preset {
                 p { (self.about()) }
                 @for cells in &table::cells(&report) { (shown::cells(cells)) }
                 @if !report.runs.is_empty() || report.sweep.is_some() {
-                    (shown::drawing("incident", self.title(), &shown::what_is_drawn(&report), report.runs.len(), chart::inline(&report)))
+                    @let runs: Vec<&str> = report.runs.iter().map(|run| run.name.as_str()).collect();
+                    (shown::drawing("incident", self.title(), &shown::what_is_drawn(&report), &runs, chart::columns(&report)))
                 }
                 @for (at, run) in report.runs.iter().enumerate().filter(|(_, run)| !run.left.is_empty()) {
                     (shown::buckets(&format!("buckets-{at}"), run))

@@ -1,10 +1,11 @@
 //! What a run came to, as tables and drawings. A drawing is never the only place of what it shows.
 
+use super::super::chart;
 use super::super::parts::{self, Head, Table, grouped};
-use crate::lab::Report;
-use crate::lab::chart::{self, ChartError};
+use crate::lab::chart::ChartError;
 use crate::lab::table::Cells;
 use crate::lab::tally::{Left, RunReport};
+use crate::lab::{self, Report};
 use crate::limit::Scope;
 use maud::{Markup, PreEscaped, html};
 
@@ -14,18 +15,24 @@ pub(super) fn cells(cells: &Cells) -> Markup {
     let mut rows = cells.rows.iter();
     let heads = rows.next();
     let named = |text: &str| if text.is_empty() { "What" } else { text }.to_owned();
+    let label = |at: usize| heads.and_then(|heads| heads.get(at)).map(|head| named(head)).unwrap_or_default();
     html! {
         div.scroll role="region" aria-label=(cells.caption) tabindex="0" {
-            table.cells {
+            table.cells.(parts::folds(columns)) role="table" {
                 caption { (cells.caption) }
-                thead { tr { @for head in heads.into_iter().flatten() { th scope="col" { (named(head)) } } } }
-                tbody {
+                thead role="rowgroup" {
+                    tr role="row" { @for head in heads.into_iter().flatten() { th scope="col" role="columnheader" { (named(head)) } } }
+                }
+                tbody role="rowgroup" {
                     @for row in rows {
                         @match row.as_slice() {
-                            [heading] => tr { th.heading scope="rowgroup" colspan=(columns) { (heading) } },
-                            [name, cells @ ..] => tr {
-                                @if name.trim().is_empty() { td {} } @else { th scope="row" { (name.trim()) } }
-                                @for at in 0..columns - 1 { td { (cells.get(at).map_or("", String::as_str)) } }
+                            [heading] => tr role="row" { th.heading scope="rowgroup" role="rowheader" colspan=(columns) { (heading) } },
+                            [name, cells @ ..] => tr role="row" {
+                                @if name.trim().is_empty() { td role="cell" {} }
+                                @else { th scope="row" role="rowheader" { (name.trim()) } }
+                                @for at in 0..columns - 1 {
+                                    td role="cell" data-label=(label(at + 1)) { (cells.get(at).map_or("", String::as_str)) }
+                                }
                             },
                             [] => tr {},
                         }
@@ -36,27 +43,24 @@ pub(super) fn cells(cells: &Cells) -> Markup {
     }
 }
 
-/// A drawing with its name and what is to be seen on it; of so many columns side by side.
-pub(super) fn drawing(id: &str, title: &str, about: &str, columns: usize, svg: Result<String, ChartError>) -> Markup {
-    match svg {
-        Ok(svg) => html! {
-            figure.chart.drawing.{ "columns-" (columns.clamp(1, 3)) } role="region" aria-label={ "Drawing: " (title) } tabindex="0" { (PreEscaped(named(&svg, id, title, about))) }
+/// Drawings with their names and what is to be seen on them, beside each other where there is room. The first is named for all.
+pub(super) fn drawing(id: &str, title: &str, about: &str, runs: &[&str], svgs: Result<Vec<String>, ChartError>) -> Markup {
+    match svgs {
+        Ok(svgs) => html! {
+            figure.chart.drawing aria-label={ "Drawing: " (title) } {
+                @for (at, svg) in svgs.iter().enumerate() {
+                    @if at == 0 { (PreEscaped(chart::named(svg, id, title, about))) }
+                    @else {
+                        @let run = runs.get(at).copied().unwrap_or_default();
+                        (PreEscaped(chart::named(svg, &format!("{id}-run-{at}"), run, "The same for this run.")))
+                    }
+                }
+            }
         },
         Err(error) => {
             tracing::warn!(id, %error, "a chart cannot be drawn");
             html! { p.hint { "The drawing cannot be made." } }
         }
-    }
-}
-
-/// The drawing with its name and description, for those who do not see it.
-fn named(svg: &str, id: &str, title: &str, about: &str) -> String {
-    let names = html! { title id={ (id) "-title" } { (title) } desc id={ (id) "-desc" } { (about) } }.into_string();
-    let role = format!("<svg role=\"img\" aria-labelledby=\"{id}-title {id}-desc\"");
-    let svg = svg.replacen("<svg", &role, 1);
-    match svg.find('>') {
-        Some(at) => format!("{}{names}{}", &svg[..=at], &svg[at + 1..]),
-        None => String::new(),
     }
 }
 
@@ -67,7 +71,7 @@ pub(super) fn what_is_drawn(report: &Report) -> String {
     }
     let runs: Vec<&str> = report.runs.iter().map(|run| run.name.as_str()).collect();
     format!(
-        "Over time, for each of: {}. Tokens a minute that the provider accepted, against its ceiling; the level; what became of the \
+        "Over time, for each of: {}. What the provider accepted in a minute, against the ceiling that binds; the level; what became of the \
          questions. The table has the sums.",
         runs.join("; ")
     )
@@ -105,7 +109,7 @@ pub(super) fn buckets(id: &str, run: &RunReport) -> Markup {
     ];
     html! {
         (parts::table(&Table { caption: &title, heads: &heads, rows: run.left.iter().map(row).collect(), empty: "Nothing is limited." }))
-        (drawing(id, &title, &about, 1, chart::buckets(run)))
+        (drawing(id, &title, &about, &[], lab::chart::buckets(run).map(|svg| vec![svg])))
     }
 }
 
