@@ -22,7 +22,6 @@ pub struct Client {
     tally: Rc<Tally>,
     pace: Option<Rc<Pace>>,
     prompts: Prompts,
-    sent: u64,
     request: String,
     body: String,
 }
@@ -31,7 +30,7 @@ impl Client {
     pub fn new(number: usize, spec: Rc<Spec>, tally: Rc<Tally>, pace: Option<Rc<Pace>>) -> Self {
         let run = pieces::now().as_nanos() as u64;
         let prompts = Prompts::new(spec.prompt, number, run);
-        Self { number, spec, tally, pace, prompts, sent: 0, request: String::new(), body: String::new() }
+        Self { number, spec, tally, pace, prompts, request: String::new(), body: String::new() }
     }
 
     pub async fn run(mut self) {
@@ -45,10 +44,8 @@ impl Client {
                 },
                 None => Instant::now(),
             };
-            if !self.tally.another() {
-                return;
-            }
-            self.write();
+            let Some(request) = self.tally.another() else { return };
+            self.write(request);
             let from = if self.pace.is_some() { from } else { Instant::now() };
             match self.exchange(target, &mut socket, &mut reader).await {
                 Ok(status) => {
@@ -116,11 +113,10 @@ impl Client {
         Ok(status)
     }
 
-    /// Writes the next request.
-    fn write(&mut self) {
-        let Spec { customers: (prefix, customers), connections, .. } = &*self.spec;
-        let customer = (self.number as u64 + self.sent * *connections as u64) % customers;
-        self.sent += 1;
+    /// Writes a request, of the next customer in turn whatever the connection, so that each asks once before any asks twice.
+    fn write(&mut self, request: u64) {
+        let (prefix, customers) = &self.spec.customers;
+        let customer = request % customers;
         self.body.clear();
         let stream = self.spec.stream.is_some();
         let _ = write!(

@@ -79,7 +79,8 @@ impl Spread {
 
 /// Counts while a run goes on; one thread.
 pub struct Tally {
-    left: Cell<u64>,
+    most: u64,
+    sent: Cell<u64>,
     window: Cell<Option<Instant>>,
     ended: Cell<bool>,
     report: RefCell<Report>,
@@ -90,7 +91,8 @@ pub struct Tally {
 impl Tally {
     pub fn new(most: Option<u64>) -> Self {
         Self {
-            left: Cell::new(most.unwrap_or(u64::MAX)),
+            most: most.unwrap_or(u64::MAX),
+            sent: Cell::new(0),
             window: Cell::new(None),
             ended: Cell::new(false),
             report: RefCell::default(),
@@ -99,12 +101,12 @@ impl Tally {
         }
     }
 
-    /// Whether another request may be sent, which it then must be.
-    pub fn another(&self) -> bool {
-        let left = self.left.get();
-        let another = left > 0 && !self.ended.get();
-        self.left.set(left.saturating_sub(u64::from(another)));
-        another
+    /// Which request may be sent next, counted from zero over all connections; it then must be.
+    pub fn another(&self) -> Option<u64> {
+        let sent = self.sent.get();
+        let another = sent < self.most && !self.ended.get();
+        self.sent.set(sent + u64::from(another));
+        another.then_some(sent)
     }
 
     pub fn begin(&self) {
