@@ -1,13 +1,13 @@
 //! `/admin/customers/{id}/override` and `/credits`, `/admin/overrides`: what differs for one customer, in force with the next request on
 //! every gateway.
 //!
-//! Only what differs is kept. It may have an end; credits end with the period they were given in. A dollar cap of zero suspends a
-//! customer, the key `plan` assigns a plan.
+//! Only what differs is kept. It may have an end; credits end with the period they were given in. The key `suspended` suspends a customer,
+//! with an end of its own, and so does a dollar cap of zero; the key `plan` assigns a plan.
 
 use super::customers::id;
 use super::shown::PlanShape;
 use super::{Fault, Shared, input, name, reply};
-use crate::directory::{Assigned, Credit, Override};
+use crate::directory::{Assigned, Credit, Override, SUSPENDED};
 use crate::domain::{NanoUsd, Period, Timestamp};
 use crate::reply::rfc3339;
 use crate::stack::Gateway;
@@ -39,11 +39,13 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
 /// What differs for a customer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct OverrideView {
-    /// The keys of `[customers.ID]` that differ.
+    /// The keys of `[customers.ID]` that differ, and `suspended: true` where the customer is suspended beside them.
     #[schema(value_type = Object)]
     pub set: Map<String, Value>,
     /// Until when they hold, RFC 3339; null: until they are taken back.
     pub until: Option<String>,
+    /// Until when `suspended` holds, RFC 3339; null: until it is lifted, or it is not set.
+    pub suspended_until: Option<String>,
     /// Changes with every change.
     pub version: u64,
     /// Dollars on top of caps.
@@ -71,7 +73,12 @@ impl OverrideView {
             until: rfc3339(Timestamp::from_secs(credit.end)),
         };
         let credits = said.credits.iter().map(credit).collect();
-        Self { set: said.fields.clone(), until: said.until.map(rfc3339), version: said.version, credits }
+        let mut set = said.fields.clone();
+        if said.suspended.is_some() {
+            set.insert(SUSPENDED.to_owned(), Value::Bool(true));
+        }
+        let suspended_until = said.suspended.and_then(|suspended| suspended.until).map(|until| rfc3339(Timestamp(until)));
+        Self { set, until: said.until.map(rfc3339), suspended_until, version: said.version, credits }
     }
 }
 
@@ -101,11 +108,12 @@ pub struct OverridePage {
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OverrideWish {
-    /// The keys of `[customers.ID]`; only those that differ. In a `PATCH` a key that is null is taken away.
+    /// The keys of `[customers.ID]`; only those that differ. `suspended: true` beside them suspends the customer. In a `PATCH` a key that is
+    /// null is taken away.
     #[schema(value_type = Object)]
     pub set: Map<String, Value>,
     /// For how long, such as `12h` or `7days`, at most 366 days; `forever`, or absent: until it is taken back. In a `PATCH` absent leaves
-    /// the end as it is.
+    /// the end as it is. Of a `PATCH` that sets `suspended` and nothing else it is the end of the suspension, and the rest keeps its own.
     #[serde(rename = "for")]
     pub lasts: Option<String>,
     /// Only over this version of what is set; zero: only over nothing.
@@ -224,6 +232,25 @@ pub async fn set(gateway: &Gateway, id: &str, wish: &OverrideWish, patch: bool) 
     Ok(CustomerOverride { warnings, ..read(gateway, id).await? })
 }
 
+/// Suspends a customer, beside whatever else is set for it, which keeps its end. `lasts`: for how long; `None` = until it is lifted.
+///
+/// # Errors
+/// As of [`set`].
+pub async fn suspend(gateway: &Gateway, id: &str, lasts: Option<&str>, by: &str) -> Result<CustomerOverride, Fault> {
+    let suspended = Map::from_iter([(SUSPENDED.to_owned(), Value::Bool(true))]);
+    let wish = OverrideWish { set: suspended, lasts: lasts.map(str::to_owned), version: None, by: by.to_owned() };
+    set(gateway, id, &wish, true).await
+}
+
+/// Lets a suspended customer in again: takes `suspended` and caps of zero away; what else is set holds as before.
+///
+/// # Errors
+/// As of [`set`].
+pub async fn lift(gateway: &Gateway, id: &str, by: &str) -> Result<CustomerOverride, Fault> {
+    gateway.directory.lift(name("by", by)?, id).await?;
+    read(gateway, id).await
+}
+
 /// Takes back what is set for a customer, credits included.
 ///
 /// # Errors
@@ -284,7 +311,7 @@ pub async fn list(gateway: &Gateway, after: Option<&str>, limit: usize) -> Resul
     let more = all.len() > limit;
     all.truncate(limit);
     let next = all.last().filter(|_| more).map(|(id, _)| id.clone());
-    all.retain(|(_, said)| !said.fields.is_empty() || !said.credits.is_empty());
+    all.retain(|(_, said)| !said.is_empty());
     let one = |(customer, said): (String, Override)| CustomerOverride {
         customer,
         said: Some(OverrideView::of(&said)),

@@ -11,7 +11,8 @@ use super::node::of_json;
 use super::policy::{App, Plan};
 use super::problem::{Findings, Place, Problem, Source, Warning, suggestion};
 use super::read::{At, Read, as_table};
-use crate::domain::CustomerId;
+use super::value::Limitable;
+use crate::domain::{CustomerId, NanoUsd};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -40,6 +41,13 @@ impl Said {
     #[must_use]
     pub fn plan(&self) -> Option<&str> {
         self.written.plan.as_ref().map(|at| &*at.value)
+    }
+
+    /// Whether one of its own dollar caps is zero, which suspends the customer.
+    #[must_use]
+    pub fn closes(&self) -> bool {
+        let caps = self.written.overrides.spend.iter().flat_map(|spend| [&spend.day, &spend.week, &spend.month]);
+        caps.flatten().any(|at| matches!(at.value, Limitable::Set(NanoUsd::ZERO)))
     }
 }
 

@@ -1,7 +1,8 @@
 //! Changing what is said: checked by the configuration's own rules, written if nobody else did meanwhile, told to all gateways.
 
-use super::kept::{Credit, Kept};
+use super::kept::{Credit, Kept, Suspension};
 use super::{Directory, number};
+use crate::config::problem::{Place, Source};
 use crate::config::{Problem, Warning};
 use crate::domain::{CustomerId, NanoUsd, Period, Timestamp};
 use crate::limit::{Scope, ScopeKey};
@@ -18,6 +19,10 @@ const TRIES: usize = 16;
 /// How long gateways are told that something is not said any more, beyond what any of them remembers.
 const AFTERWARDS: Duration = Duration::from_secs(86_400);
 
+/// The key that suspends a customer, beside those of `[customers.ID]`.
+pub const SUSPENDED: &str = "suspended";
+const SPEND: &str = "spend";
+
 /// What is said of a customer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Override {
@@ -27,8 +32,23 @@ pub struct Override {
     pub fields: Map<String, Value>,
     /// Until when they hold; `None` = for ever.
     pub until: Option<Timestamp>,
+    /// That it is suspended.
+    pub suspended: Option<Suspension>,
     /// Dollars on top of caps.
     pub credits: Vec<Credit>,
+}
+
+impl Override {
+    pub(super) fn of(version: u64, kept: Kept) -> Self {
+        let Kept { fields, until, suspended, credits } = kept;
+        Self { version, fields, until: until.map(Timestamp), suspended, credits }
+    }
+
+    /// Whether it says nothing: its time is over.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty() && self.suspended.is_none() && self.credits.is_empty()
+    }
 }
 
 /// Why nothing was changed.
@@ -61,11 +81,11 @@ impl Directory {
     /// [`DirectoryError::Store`].
     pub async fn override_of(&self, id: &str) -> Result<Option<Override>, DirectoryError> {
         let Some(found) = self.documents.get(Collection::Overrides, id, None).await? else { return Ok(None) };
-        let Some(Kept { fields, until, credits }) = Kept::read(&found.value)?.pruned(self.now()) else { return Ok(None) };
-        Ok(Some(Override { version: found.version, fields, until: until.map(Timestamp), credits }))
+        Ok(Kept::read(&found.value)?.pruned(self.now()).map(|kept| Override::of(found.version, kept)))
     }
 
-    /// Says in which keys of `[customers.ID]` a customer differs, instead of what was said before; credits stay. `by` is for the trail.
+    /// Says in which keys of `[customers.ID]` a customer differs, instead of what was said before; credits stay. `by` is for the trail. The
+    /// key `suspended` beside them suspends it for as long.
     ///
     /// # Errors
     /// As of [`DirectoryError`].
@@ -77,14 +97,18 @@ impl Directory {
         until: Option<Timestamp>,
         expected: Expected,
     ) -> Result<Set, DirectoryError> {
+        let (fields, suspended) = parted(id, fields)?;
+        let until = until.map(Timestamp::micros);
+        let suspended = suspended.unwrap_or_default().then_some(Suspension { until });
         self.change_customer(by, id, expected, |kept| {
-            Ok(Kept { fields: fields.clone(), until: until.map(Timestamp::micros), credits: kept.credits })
+            Ok(Kept { fields: fields.clone(), until, suspended, credits: kept.credits })
         })
         .await
     }
 
     /// Changes some keys of what is said of a customer, as a JSON merge patch (RFC 7396) does: `null` takes a key away. `until`: until when
-    /// all of it holds from now on; `None` leaves that as it is.
+    /// what is set holds from now on; `None` leaves that as it is. A suspension has an end of its own: where the patch sets `suspended` it is
+    /// that end too, and only that end where it sets nothing else.
     ///
     /// # Errors
     /// As of [`DirectoryError`].
@@ -96,10 +120,33 @@ impl Directory {
         until: Option<Option<Timestamp>>,
         expected: Expected,
     ) -> Result<Set, DirectoryError> {
+        let (patch, suspended) = parted(id, patch)?;
+        let until = until.map(|until| until.map(Timestamp::micros));
         self.change_customer(by, id, expected, |mut kept| {
-            merge(&mut kept.fields, patch);
-            if let Some(until) = until {
-                kept.until = until.map(Timestamp::micros);
+            merge(&mut kept.fields, &patch);
+            if let Some(suspended) = suspended {
+                kept.suspended = suspended.then(|| Suspension { until: until.flatten() });
+            }
+            if let Some(until) = until.filter(|_| suspended.is_none() || !patch.is_empty()) {
+                kept.until = until;
+            }
+            Ok(kept)
+        })
+        .await
+    }
+
+    /// Lets a suspended customer in again: takes the suspension away and caps of zero dollars, and leaves the rest of what is said.
+    ///
+    /// # Errors
+    /// As of [`DirectoryError`].
+    pub async fn lift(&self, by: &str, id: &str) -> Result<Set, DirectoryError> {
+        self.change_customer(by, id, Expected::Anything, |mut kept| {
+            kept.suspended = None;
+            let zeros = kept.fields.get("spend").and_then(Value::as_object).into_iter().flatten();
+            let zeros: Map<_, _> =
+                zeros.filter(|(_, cap)| cap.as_f64() == Some(0.0)).map(|(period, _)| (period.clone(), Value::Null)).collect();
+            if !zeros.is_empty() {
+                merge(&mut kept.fields, &Map::from_iter([(SPEND.to_owned(), Value::Object(zeros))]));
             }
             Ok(kept)
         })
@@ -249,6 +296,23 @@ impl Directory {
         self.trail.changed(&Change { by, kind: "plan", name, before: before.as_ref(), after: said }).await;
         Ok(version)
     }
+}
+
+/// The keys of `[customers.ID]`, and what the key `suspended` beside them says; `None` = nothing.
+pub(super) fn parted(id: &str, said: &Map<String, Value>) -> Result<(Map<String, Value>, Option<bool>), DirectoryError> {
+    let mut fields = said.clone();
+    let suspended = match fields.remove(SUSPENDED) {
+        None => None,
+        Some(Value::Bool(suspended)) => Some(suspended),
+        Some(Value::Null) => Some(false),
+        Some(_) => {
+            let place = Place::root(Source::Stored).child("customers", Source::Stored).child(id, Source::Stored);
+            let place = place.child(SUSPENDED, Source::Stored);
+            let (reason, advice) = ("must be true or false".to_owned(), String::new());
+            return Err(DirectoryError::Invalid(vec![Problem { place, reason, advice }]));
+        }
+    };
+    Ok((fields, suspended))
 }
 
 fn check(expected: Expected, found: Option<&Document>) -> Result<(), DirectoryError> {

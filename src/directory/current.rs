@@ -3,8 +3,8 @@
 //! A request goes by what is cached and lets the store say whether that is in force; here the documents are read. So a look costs a call
 //! or two of the store, and never finds less than a request would.
 
-use super::change::{DirectoryError, Override};
-use super::kept::Kept;
+use super::change::{DirectoryError, Override, parted};
+use super::kept::{Kept, Suspension};
 use super::said::Entry;
 use super::view::View;
 use super::{Directory, said_plan};
@@ -86,7 +86,7 @@ impl Directory {
     /// [`StoreError`] when it could not be read.
     pub async fn said_of(&self, id: &str) -> Result<Option<Override>, StoreError> {
         let Some(found) = self.documents.get(Collection::Overrides, id, None).await? else { return Ok(None) };
-        Ok(Kept::read(&found.value)?.pruned(self.now()).map(|kept| said(found.version, kept)))
+        Ok(Kept::read(&found.value)?.pruned(self.now()).map(|kept| Override::of(found.version, kept)))
     }
 
     /// What is in force for a customer of whom this is said at run time.
@@ -118,7 +118,7 @@ impl Directory {
         for one in self.documents.list(Collection::Overrides, &page, None).await? {
             // One whose time has just come is still a line of its page, or the page would look like the last one.
             let kept = Kept::read(&one.document.value)?.pruned(now).unwrap_or_default();
-            all.push((one.id, said(one.document.version, kept)));
+            all.push((one.id, Override::of(one.document.version, kept)));
         }
         Ok(all)
     }
@@ -134,11 +134,13 @@ impl Directory {
         fields: &Map<String, Value>,
         until: Option<Timestamp>,
     ) -> Result<(Current, Current, Vec<Warning>), DirectoryError> {
+        let (fields, suspended) = parted(id, fields)?;
         let warnings = view.book.customer(id, &Value::Object(fields.clone())).map_err(DirectoryError::Invalid)?.warnings;
         let before = self.said_of(id).await?;
         let credits = before.as_ref().map(|said| said.credits.clone()).unwrap_or_default();
-        let draft = Override { version: 0, fields: fields.clone(), until, credits };
-        let draft = Some(draft).filter(|draft| !draft.fields.is_empty() || !draft.credits.is_empty());
+        let suspended = suspended.unwrap_or_default().then(|| Suspension { until: until.map(Timestamp::micros) });
+        let draft = Override { version: 0, fields, until, suspended, credits };
+        let draft = Some(draft).filter(|draft| !draft.is_empty());
         Ok((self.current_with(view, id, before), self.current_with(view, id, draft), warnings))
     }
 
@@ -166,11 +168,6 @@ impl Directory {
 }
 
 fn kept(said: &Override) -> Kept {
-    let Override { version: _, fields, until, credits } = said.clone();
-    Kept { fields, until: until.map(Timestamp::micros), credits }
-}
-
-fn said(version: u64, kept: Kept) -> Override {
-    let Kept { fields, until, credits } = kept;
-    Override { version, fields, until: until.map(Timestamp), credits }
+    let Override { version: _, fields, until, suspended, credits } = said.clone();
+    Kept { fields, until: until.map(Timestamp::micros), suspended, credits }
 }

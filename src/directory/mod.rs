@@ -17,9 +17,9 @@ pub mod keys;
 mod said;
 mod view;
 
-pub use change::{DirectoryError, Override, Set};
+pub use change::{DirectoryError, Override, SUSPENDED, Set};
 pub use current::{Assigned, Current, Draft};
-pub use kept::Credit;
+pub use kept::{Credit, Suspension};
 pub use said::Entry;
 pub use view::View;
 

@@ -175,6 +175,39 @@ async fn what_is_set_is_in_force_with_the_next_request() {
     told(&world, &["acme", EVIL]).await;
 }
 
+/// A suspension beside limits that end, a credit on top of it, and what is left when it is lifted.
+#[tokio::test]
+async fn a_suspension_changes_nothing_else_and_no_credit_ends_it() {
+    let world = World::new().await;
+    let mut ann = world.operator("ann").await;
+    let path = "/console/customers/acme";
+    let page = ann.get(path).await;
+    let fields = [("rpm", "77"), ("spend_day", "100"), ("for", "12h")];
+    ann.send(&page, &format!("{path}/override"), &fields).await;
+    let ended = "Ends <time datetime=\"2027-01-15T20:00:00Z\"";
+    for lasts in ["", "1h"] {
+        let page = ann.get(path).await;
+        assert!(page.has(ended), "{}", page.text);
+        ann.send(&page, &format!("{path}/suspend"), &[("suspend_for", lasts)]).await;
+        let given = ann.send(&page, &format!("{path}/credit"), &[("dollars", "5"), ("period", "day")]).await;
+        assert_eq!(asks(&world, "acme").await, 402);
+        let page = ann.get(&given.to).await;
+        for text in
+            ["it does not lift the suspension", "Lift the suspension", ended, "Take back rpm", "<strong>Suspended</strong>"]
+        {
+            assert!(page.has(text), "{lasts:?} {text}: {}", page.text);
+        }
+        assert_eq!(page.has("2027-01-15 09:00:00"), lasts == "1h", "its own end: {}", page.text);
+        assert!(ann.get("/console/customers?sort=id").await.has("<strong>suspended</strong>"));
+        let lifted = ann.send(&page, &format!("{path}/lift"), &[]).await;
+        let page = ann.get(&lifted.to).await;
+        assert!(page.has(ended) && page.has("Take back spend") && !page.has("Lift the suspension"), "{}", page.text);
+        assert_eq!(asks(&world, "acme").await, 200);
+        assert!(!ann.get(&format!("{path}?done=suspend")).await.has("Suspended: from"), "it is not said once it is not so");
+    }
+    told(&world, &["acme"]).await;
+}
+
 #[tokio::test]
 async fn what_is_wrong_is_said_at_its_field_and_what_was_typed_is_kept() {
     let world = World::new().await;

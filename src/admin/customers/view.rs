@@ -35,6 +35,8 @@ pub struct CustomerView {
     pub assigned: Assigned,
     /// Whether `[customers.ID]` of the configuration says something of it.
     pub configured: bool,
+    /// Whether an operator has suspended it: nothing is served, whatever it costs and whatever credits there are.
+    pub suspended: bool,
     /// The plan in force, with everything that is set for this customer.
     pub plan: PlanShape,
     /// What is set at run time; null: nothing.
@@ -121,6 +123,7 @@ pub async fn view(gateway: &Gateway, id: &CustomerId, user: Option<&UserId>) -> 
         seen_plan: seen.and_then(|seen| seen.plan).map(String::from),
         assigned,
         configured,
+        suspended: plan.suspended,
         plan: PlanShape::of(&plan),
         said: said.as_ref().map(OverrideView::of),
         refusing,

@@ -57,7 +57,7 @@ pub(super) async fn page(
     Ok(page.answer(
         status,
         &html! {
-            @if let Some(words) = said(done) { (parts::done(words)) }
+            @if let Some(words) = said(done, seen.suspended) { (parts::done(words)) }
             (error_list(&wrong))
             div #standing data-live {
                 (standing(&seen))
@@ -74,12 +74,17 @@ pub(super) async fn page(
 }
 
 /// The sentence for what has just been done; what is not one of these says nothing.
-fn said(done: &str) -> Option<&'static str> {
+fn said(done: &str, suspended: bool) -> Option<&'static str> {
     Some(match done {
+        // Somebody else may have been there meanwhile, or the page is looked at again later.
+        "suspend" if !suspended => return None,
+        "lift" if suspended => return None,
+        "credit" if suspended => "The credit is added, until the period is over; it does not lift the suspension.",
+
         "override" => "Set, from the next request on every gateway.",
         "unset" => "Taken back; there the plan holds again.",
-        "suspend" => "Suspended: from the next request on, nothing that costs money is served.",
-        "lift" => "Lifted: the plan's cap of the day holds again.",
+        "suspend" => "Suspended: from the next request on, nothing is served.",
+        "lift" => "Lifted: what was set before the suspension holds again.",
         "clear" => "Everything that was set is taken back, credits included.",
         "credit" => "The credit is added, until the period is over.",
         _ => return None,
@@ -101,6 +106,7 @@ fn standing(seen: &CustomerView) -> Markup {
     html! {
         p role="status" {
             @if matches!(seen.assigned, Assigned::Unknown) { strong { "Refused:" } " the customer is not known to the configuration." }
+            @else if seen.suspended { strong { "Suspended" } " by an operator: " strong { "Refused now" } " by " (seen.refusing.join(", ")) "." }
             @else if seen.refusing.is_empty() { "No limit would refuse the smallest request now." }
             @else { strong { "Refused now" } " by " (seen.refusing.join(", ")) "." }
             @if !seen.known { " Nobody of this id was seen in the last three months; this is how it would be served." }

@@ -25,6 +25,7 @@ fn plan() -> Plan {
         on_spend: Vec::new(),
         on_tokens: Vec::new(),
         on_provider: Vec::new(),
+        suspended: false,
     }
 }
 
