@@ -36,6 +36,13 @@ pub enum Fault {
     RequestNotFound,
     /// No such plan.
     PlanNotFound,
+    /// Overrides of these customers name the plan that would be gone.
+    PlanInUse {
+        /// The first of them, by id.
+        customers: Vec<String>,
+        /// Whether there are more.
+        more: bool,
+    },
     /// Somebody else changed it meanwhile.
     Changed {
         /// The version that stands; `None` = nothing is set.
@@ -89,6 +96,7 @@ impl Fault {
             Self::InvalidRequest(_) => (StatusCode::BAD_REQUEST, "invalid_request"),
             Self::RequestNotFound => (StatusCode::NOT_FOUND, "request_not_found"),
             Self::PlanNotFound => (StatusCode::NOT_FOUND, "plan_not_found"),
+            Self::PlanInUse { .. } => (StatusCode::CONFLICT, "plan_in_use"),
             Self::Changed { .. } => (StatusCode::CONFLICT, "changed_meanwhile"),
             Self::KeyNotFound => (StatusCode::NOT_FOUND, "key_not_found"),
             Self::KeyRefused(_) => (StatusCode::CONFLICT, "key_refused"),
@@ -129,6 +137,14 @@ impl Fault {
                 "The store does not answer; see the log. Whether anything changed is not known; the same again does no harm."
             }
             Self::InvalidRequest(message) | Self::KeyRefused(message) => return message.clone(),
+            Self::PlanInUse { customers, more } => {
+                return format!(
+                    "There would be no such plan any more, and overrides name it: of {}{}. Give them another plan first, or send force=true: \
+                     they then have the plan they would have without, and what else their overrides say holds.",
+                    customers.join(", "),
+                    if *more { " and more" } else { "" }
+                );
+            }
             Self::TicketClaimed { agent, until } => return format!("{agent} has claimed the ticket until {}.", rfc3339(*until)),
             Self::TicketEnded { standing, agent: Some(agent) } => {
                 return format!("The ticket is {} already, by {agent}.", standing.as_str());
@@ -148,6 +164,7 @@ impl IntoResponse for Fault {
                 error.held_by = Some(agent.to_string());
                 error.until = Some(rfc3339(*until));
             }
+            Self::PlanInUse { customers, .. } => error.customers = Some(customers.clone()),
             Self::Changed { version } => error.version = Some(*version),
             Self::TicketEnded { standing, agent } => {
                 error.status = Some(standing.as_str().to_owned());
@@ -216,4 +233,7 @@ pub struct Told {
     #[schema(value_type = Option<u64>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<Option<u64>>,
+    /// The first ten customers whose overrides name the plan (`plan_in_use`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub customers: Option<Vec<String>>,
 }

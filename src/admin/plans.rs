@@ -20,6 +20,8 @@ use utoipa_axum::routes;
 const LOOKED_AT: usize = 50_000;
 /// Of those read at once.
 const PAGE: usize = 999;
+/// Customers that are named because their overrides name a plan.
+const IN_USE: usize = 10;
 /// Affected customers that are named.
 const NAMED: usize = 100;
 
@@ -182,14 +184,23 @@ pub async fn set(gateway: &Gateway, plan: &str, wish: &PlanWish) -> Result<PlanV
     Ok(PlanView { warnings, ..read(gateway, plan).await? })
 }
 
-/// Takes back what is set of a plan. What is left is the configured plan of that name, if there is one.
+/// Takes back what is set of a plan. What is left is the configured plan of that name, if there is one. Where there is none and overrides
+/// name the plan, that is refused unless `force` is said.
 ///
 /// # Errors
-/// [`Fault::InvalidRequest`], [`Fault::StoreUnavailable`].
-pub async fn clear(gateway: &Gateway, plan: &str, by: &str) -> Result<PlanView, Fault> {
+/// [`Fault::InvalidRequest`], [`Fault::PlanInUse`], [`Fault::StoreUnavailable`].
+pub async fn clear(gateway: &Gateway, plan: &str, by: &str, force: bool) -> Result<PlanView, Fault> {
     sized(plan)?;
-    gateway.directory.clear_plan(name("by", by)?, plan, Expected::Anything).await?;
-    let view = gateway.directory.current_view(&gateway.policy.load_full()).await?;
+    let (by, policy) = (name("by", by)?, gateway.policy.load_full());
+    let set = |view: &View| view.plan(plan).is_some() && !policy.plans.contains_key(plan);
+    if !force && set(&*gateway.directory.current_view(&policy).await?) {
+        let (customers, more) = gateway.directory.named_in_overrides(plan, IN_USE).await?;
+        if !customers.is_empty() {
+            return Err(Fault::PlanInUse { customers, more });
+        }
+    }
+    gateway.directory.clear_plan(by, plan, Expected::Anything).await?;
+    let view = gateway.directory.current_view(&policy).await?;
     Ok(one(plan, &[], &view))
 }
 
@@ -300,18 +311,25 @@ async fn set_plan(State(shared): State<Shared>, input::Name(plan): input::Name, 
     Ok(reply(&set(&shared.gateway, &plan, &wish).await?))
 }
 
-/// Takes back what is set of a plan. Customers whose plan is gone then have the default.
+/// Takes back what is set of a plan. Customers whose plan is gone then have the default; where their overrides name it that has to be forced.
 #[utoipa::path(
     delete, path = "/admin/plans/{name}", tag = "plans", operation_id = "clear_plan",
     params(
         ("name" = String, Path, description = "its name", min_length = 1, max_length = 512),
         ("by" = String, Query, description = "who says so", min_length = 1, max_length = 128),
+        ("force" = Option<bool>, Query, description = "also where overrides name a plan that would be gone"),
     ),
     responses((status = 200, description = "the plan now", body = PlanView)),
 )]
 async fn clear_plan(State(shared): State<Shared>, input::Name(plan): input::Name, request: Request) -> Result<Response, Fault> {
-    let by = input::by(&request)?;
-    Ok(reply(&clear(&shared.gateway, &plan, &by).await?))
+    let [by, force] = input::query(&request, ["by", "force"])?;
+    let by = by.ok_or_else(|| Fault::InvalidRequest("The parameter `by` says who does it.".to_owned()))?;
+    let force = match force.as_deref() {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(_) => return Err(Fault::InvalidRequest("`force` is true or false.".to_owned())),
+    };
+    Ok(reply(&clear(&shared.gateway, &plan, &by, force).await?))
 }
 
 /// What a change of a plan would do, and to which known customers. Changes nothing.

@@ -57,6 +57,18 @@ impl Book {
     /// # Errors
     /// Everything that is wrong with it, in the words of the configuration.
     pub fn customer(&self, id: &str, said: &Value) -> Result<Said, Vec<Problem>> {
+        self.read_customer(id, said, false)
+    }
+
+    /// The same of what was found sound when it was said. A plan that is gone since then is warned of, and the other keys hold.
+    ///
+    /// # Errors
+    /// What cannot be read.
+    pub fn customer_kept(&self, id: &str, said: &Value) -> Result<Said, Vec<Problem>> {
+        self.read_customer(id, said, true)
+    }
+
+    fn read_customer(&self, id: &str, said: &Value, kept: bool) -> Result<Said, Vec<Problem>> {
         let mut findings = Findings::default();
         let place = Place::root(Source::Stored).child("customers", Source::Stored).child(id, Source::Stored);
         match CustomerId::parse(id.as_bytes(), self.allow_emails) {
@@ -67,7 +79,16 @@ impl Book {
         let written: Option<Customer> = read(said, &place, &mut findings);
         if let Some(written) = &written {
             if let Some(at) = written.plan.as_ref().filter(|at| !self.plans.contains_key(at.value.as_str())) {
-                findings.problem(&at.place, format!("there is no plan {:?}", at.value), suggestion(&at.value, self.names()));
+                let reason = format!("there is no plan {:?}", at.value);
+                if kept {
+                    findings.warn(
+                        &at.place,
+                        format!("{reason} any more"),
+                        "name another, or take the key away; the other keys hold",
+                    );
+                } else {
+                    findings.problem(&at.place, reason, suggestion(&at.value, self.names()));
+                }
             }
             ready(&self.default, &written.overrides, &mut findings);
         }
@@ -158,6 +179,12 @@ impl Book {
             written = over.overrides.clone().over(&written);
         }
         Some(Arc::new(ready(name, &written, &mut Findings::default())))
+    }
+
+    /// Whether there is a plan of this name.
+    #[must_use]
+    pub fn has_plan(&self, name: &str) -> bool {
+        self.plans.contains_key(name)
     }
 
     /// Whether `[customers.ID]` says anything of a customer.

@@ -249,7 +249,11 @@ impl Directory {
             let before = found.as_ref().map(|found| Kept::read(&found.value)).transpose()?.and_then(|kept| kept.pruned(now));
             let after = edit(before.clone().unwrap_or_default())?.pruned(now);
             let said = Value::Object(after.as_ref().map(|kept| kept.fields.clone()).unwrap_or_default());
-            let said = self.view.load().book.customer(id, &said).map_err(DirectoryError::Invalid)?;
+            // A plan that is gone since it was said stands in the way of no other change, a suspension least of all.
+            let plan = |kept: &Option<Kept>| kept.as_ref().and_then(|kept| kept.fields.get("plan").cloned());
+            let book = self.view.load().book.clone();
+            let said = if plan(&before) == plan(&after) { book.customer_kept(id, &said) } else { book.customer(id, &said) };
+            let said = said.map_err(DirectoryError::Invalid)?;
             let over = after.as_ref().map_or(Some(now), Kept::over);
             let keep = over.map(|over| Duration::from_micros(over.since(now)));
             let write = Write {

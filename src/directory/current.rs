@@ -12,7 +12,7 @@ use crate::config::policy::Plan;
 use crate::config::{Policy, Warning};
 use crate::domain::Timestamp;
 use crate::store::StoreError;
-use crate::store::documents::{Collection, Page};
+use crate::store::documents::{Collection, MAX_PAGE, Page};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -39,6 +39,8 @@ pub struct Current {
     pub assigned: Assigned,
     /// Whether `[customers.ID]` of the configuration says something of the customer.
     pub configured: bool,
+    /// The plan that is named for it at run time though there is none of that name any more. Everything else that is said holds.
+    pub gone: Option<Box<str>>,
     /// What is said at run time.
     pub said: Option<Override>,
 }
@@ -96,6 +98,8 @@ impl Directory {
         let configured = view.customer(id);
         let otherwise = || configured.unwrap_or_else(|| view.current(&view.policy.identity.default_plan)).clone();
         let entry = said.as_ref().map(|said| Entry::new(id, Some(kept(said)), &view.book, 0, now));
+        let named = entry.as_ref().and_then(|entry| entry.assigns(now));
+        let gone = named.filter(|plan| view.plan(plan).is_none()).map(Box::from);
         let gives = |entry: &Entry| entry.assigns(now).is_some_and(|plan| view.plan(plan).is_some());
         let assigned = match () {
             () if entry.as_ref().is_some_and(gives) => Assigned::Override,
@@ -104,7 +108,7 @@ impl Directory {
             () => Assigned::Unknown,
         };
         let plan = entry.and_then(|entry| entry.plan(view, id, None, now)).unwrap_or_else(otherwise);
-        Current { plan, assigned, configured: configured.is_some(), said }
+        Current { plan, assigned, configured: configured.is_some(), gone, said }
     }
 
     /// What is said of customers at run time, by id, after this one.
@@ -123,6 +127,30 @@ impl Directory {
         Ok(all)
     }
 
+    /// Customers whose override names this plan, by id: the first `most`, and whether there are more. Looks at every override.
+    ///
+    /// # Errors
+    /// [`StoreError`] when they could not be read.
+    pub async fn named_in_overrides(&self, plan: &str, most: usize) -> Result<(Vec<String>, bool), StoreError> {
+        let (mut named, mut after) = (Vec::new(), String::new());
+        loop {
+            let page = self.overrides(&after, MAX_PAGE).await?;
+            let full = page.len() == MAX_PAGE;
+            for (id, said) in page {
+                if said.fields.get("plan").is_some_and(|named| named == plan) {
+                    if named.len() == most {
+                        return Ok((named, true));
+                    }
+                    named.push(id.clone());
+                }
+                after = id;
+            }
+            if !full {
+                return Ok((named, false));
+            }
+        }
+    }
+
     /// What a customer's plan would be with these keys of `[customers.ID]` instead of what is said now; credits stay. Changes nothing.
     ///
     /// # Errors
@@ -135,8 +163,11 @@ impl Directory {
         until: Option<Timestamp>,
     ) -> Result<(Current, Current, Vec<Warning>), DirectoryError> {
         let (fields, suspended) = parted(id, fields)?;
-        let warnings = view.book.customer(id, &Value::Object(fields.clone())).map_err(DirectoryError::Invalid)?.warnings;
         let before = self.said_of(id).await?;
+        let same_plan = before.as_ref().and_then(|said| said.fields.get("plan")) == fields.get("plan");
+        let said = Value::Object(fields.clone());
+        let said = if same_plan { view.book.customer_kept(id, &said) } else { view.book.customer(id, &said) };
+        let warnings = said.map_err(DirectoryError::Invalid)?.warnings;
         let credits = before.as_ref().map(|said| said.credits.clone()).unwrap_or_default();
         let suspended = suspended.unwrap_or_default().then(|| Suspension { until: until.map(Timestamp::micros) });
         let draft = Override { version: 0, fields, until, suspended, credits };

@@ -32,7 +32,7 @@ struct Compiled {
 impl Entry {
     pub(super) fn new(id: &str, kept: Option<Kept>, book: &Book, number: u64, read_at: Timestamp) -> Self {
         let fields = kept.as_ref().map(|kept| Value::Object(kept.fields.clone()));
-        let said = fields.and_then(|fields| match book.customer(id, &fields) {
+        let said = fields.and_then(|fields| match book.customer_kept(id, &fields) {
             Ok(said) => Some(said),
             Err(problems) => {
                 for problem in problems {
@@ -46,7 +46,11 @@ impl Entry {
 
     /// The same over other plans.
     pub(super) fn over(&self, id: &str, book: &Book) -> Self {
-        Self::new(id, self.kept.clone(), book, self.number, self.read_at)
+        let new = Self::new(id, self.kept.clone(), book, self.number, self.read_at);
+        if let Some(plan) = new.said.as_ref().and_then(Said::plan).filter(|plan| !book.has_plan(plan)) {
+            tracing::warn!(customer = id, plan, "an override names a plan that is gone; what else it says holds");
+        }
+        new
     }
 
     /// Whether nothing is said.

@@ -33,6 +33,8 @@ pub struct CustomerView {
     pub seen_plan: Option<String>,
     /// Who gave the plan.
     pub assigned: Assigned,
+    /// The plan that its override names though there is none of that name any more; what else the override says holds. Null: none.
+    pub plan_gone: Option<String>,
     /// Whether `[customers.ID]` of the configuration says something of it.
     pub configured: bool,
     /// Whether an operator has suspended it: nothing is served, whatever it costs and whatever credits there are.
@@ -92,7 +94,7 @@ pub async fn view(gateway: &Gateway, id: &CustomerId, user: Option<&UserId>) -> 
     let policy = gateway.policy.load_full();
     let plans = gateway.directory.current_view(&policy).await?;
     let current = gateway.directory.current(&plans, id.as_str()).await?;
-    let Current { plan, assigned, configured, said } = current;
+    let Current { plan, assigned, configured, gone, said } = current;
     let now = gateway.clock.now();
     let customer = Customer::new(id.clone(), plan.clone(), user.cloned());
     let periods = |period| gateway.boundaries(&policy.zone, period, now);
@@ -122,6 +124,7 @@ pub async fn view(gateway: &Gateway, id: &CustomerId, user: Option<&UserId>) -> 
         seen_at: seen.as_ref().map(Seen::when).map(rfc3339),
         seen_plan: seen.and_then(|seen| seen.plan).map(String::from),
         assigned,
+        plan_gone: gone.map(String::from),
         configured,
         suspended: plan.suspended,
         plan: PlanShape::of(&plan),

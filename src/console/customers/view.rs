@@ -111,6 +111,9 @@ fn standing(seen: &CustomerView) -> Markup {
             @else { strong { "Refused now" } " by " (seen.refusing.join(", ")) "." }
             @if !seen.known { " Nobody of this id was seen in the last three months; this is how it would be served." }
         }
+        @if let Some(plan) = &seen.plan_gone {
+            p role="status" { strong { "A plan is gone:" } " the override names " (foreign(plan)) ", and there is no such plan any more. What else is set holds." }
+        }
         (facts(&[
             ("Plan", html! { (foreign(&seen.plan.name)) " (" (origin) ")" }),
             ("Seen", html! { @match &seen.seen_at { Some(at) => (moment(at)), None => "not lately" } }),
