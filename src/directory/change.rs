@@ -1,8 +1,8 @@
 //! Changing what is said: checked by the configuration's own rules, written if nobody else did meanwhile, told to all gateways.
 
 use super::kept::{Credit, Kept, Suspension};
+use super::patch::{merge, open, parted};
 use super::{Directory, number};
-use crate::config::problem::{Place, Source};
 use crate::config::{Problem, Warning};
 use crate::domain::{CustomerId, NanoUsd, Period, Timestamp};
 use crate::limit::{Scope, ScopeKey};
@@ -18,10 +18,6 @@ use std::time::Duration;
 const TRIES: usize = 16;
 /// How long gateways are told that something is not said any more, beyond what any of them remembers.
 const AFTERWARDS: Duration = Duration::from_secs(86_400);
-
-/// The key that suspends a customer, beside those of `[customers.ID]`.
-pub const SUSPENDED: &str = "suspended";
-const SPEND: &str = "spend";
 
 /// What is said of a customer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,12 +138,7 @@ impl Directory {
     pub async fn lift(&self, by: &str, id: &str) -> Result<Set, DirectoryError> {
         self.change_customer(by, id, Expected::Anything, |mut kept| {
             kept.suspended = None;
-            let zeros = kept.fields.get("spend").and_then(Value::as_object).into_iter().flatten();
-            let zeros: Map<_, _> =
-                zeros.filter(|(_, cap)| cap.as_f64() == Some(0.0)).map(|(period, _)| (period.clone(), Value::Null)).collect();
-            if !zeros.is_empty() {
-                merge(&mut kept.fields, &Map::from_iter([(SPEND.to_owned(), Value::Object(zeros))]));
-            }
+            open(&mut kept.fields);
             Ok(kept)
         })
         .await
@@ -302,23 +293,6 @@ impl Directory {
     }
 }
 
-/// The keys of `[customers.ID]`, and what the key `suspended` beside them says; `None` = nothing.
-pub(super) fn parted(id: &str, said: &Map<String, Value>) -> Result<(Map<String, Value>, Option<bool>), DirectoryError> {
-    let mut fields = said.clone();
-    let suspended = match fields.remove(SUSPENDED) {
-        None => None,
-        Some(Value::Bool(suspended)) => Some(suspended),
-        Some(Value::Null) => Some(false),
-        Some(_) => {
-            let place = Place::root(Source::Stored).child("customers", Source::Stored).child(id, Source::Stored);
-            let place = place.child(SUSPENDED, Source::Stored);
-            let (reason, advice) = ("must be true or false".to_owned(), String::new());
-            return Err(DirectoryError::Invalid(vec![Problem { place, reason, advice }]));
-        }
-    };
-    Ok((fields, suspended))
-}
-
 fn check(expected: Expected, found: Option<&Document>) -> Result<(), DirectoryError> {
     let as_expected = match expected {
         Expected::Anything => true,
@@ -326,46 +300,4 @@ fn check(expected: Expected, found: Option<&Document>) -> Result<(), DirectoryEr
         Expected::Version(version) => found.is_some_and(|found| found.version == version),
     };
     if as_expected { Ok(()) } else { Err(DirectoryError::Conflict(found.map(|found| found.version))) }
-}
-
-/// A JSON merge patch. Nothing is left of a table whose last key is taken away.
-fn merge(fields: &mut Map<String, Value>, patch: &Map<String, Value>) {
-    for (key, value) in patch {
-        match value {
-            Value::Null => drop(fields.remove(key)),
-            Value::Object(inner) => {
-                let mut table = match fields.remove(key) {
-                    Some(Value::Object(table)) => table,
-                    _ => Map::new(),
-                };
-                merge(&mut table, inner);
-                if !table.is_empty() {
-                    fields.insert(key.clone(), Value::Object(table));
-                }
-            }
-            other => drop(fields.insert(key.clone(), other.clone())),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_patch_changes_what_it_names_and_null_takes_away() {
-        for (before, patch, after) in [
-            (json!({}), json!({ "rpm": 5 }), json!({ "rpm": 5 })),
-            (json!({ "rpm": 5, "tpm": 7 }), json!({ "rpm": null }), json!({ "tpm": 7 })),
-            (json!({ "spend": { "day": 1 } }), json!({ "spend": { "week": 5 } }), json!({ "spend": { "day": 1, "week": 5 } })),
-            (json!({ "spend": { "day": 1, "week": 5 } }), json!({ "spend": { "day": null } }), json!({ "spend": { "week": 5 } })),
-            (json!({ "spend": { "day": 1 }, "rpm": 2 }), json!({ "spend": { "day": null } }), json!({ "rpm": 2 })),
-            (json!({ "rpm": 5 }), json!({ "rpm": { "rate": "5/m" } }), json!({ "rpm": { "rate": "5/m" } })),
-            (json!({ "on_spend": ["handoff"] }), json!({ "on_spend": [] }), json!({ "on_spend": [] })),
-        ] {
-            let (Value::Object(mut fields), Value::Object(patch)) = (before, patch) else { panic!("objects") };
-            merge(&mut fields, &patch);
-            assert_eq!(Value::Object(fields), after, "{patch:?}");
-        }
-    }
 }

@@ -3,8 +3,9 @@
 //! A request goes by what is cached and lets the store say whether that is in force; here the documents are read. So a look costs a call
 //! or two of the store, and never finds less than a request would.
 
-use super::change::{DirectoryError, Override, parted};
+use super::change::{DirectoryError, Override};
 use super::kept::{Kept, Suspension};
+use super::patch::parted;
 use super::said::Entry;
 use super::view::View;
 use super::{Directory, said_plan};
