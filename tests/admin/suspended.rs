@@ -119,3 +119,22 @@ async fn a_suspension_has_an_end_of_its_own_and_leaves_the_rest_as_it_is() {
     assert_eq!(desk.refused("PATCH", OVERRIDE, wrong).await, (400, "invalid_request".to_owned()));
     bed.assert_books(&["t"]).await;
 }
+
+/// Nearly at the cap: nothing would refuse the smallest request, and what is said is how near the end is.
+#[tokio::test]
+async fn how_near_the_limits_are_is_said_where_none_would_refuse() {
+    let bed = Bed::plus(ADMIN).await;
+    let desk = Desk(&bed);
+    assert_eq!(chat(&bed, "t").await, 200);
+    bed.quiet().await;
+    let used = limit(&desk.get("/admin/customers/t").await, "spend_day")["used"].as_u64().expect("a number");
+    let nearly = used + used / 400;
+    let cap = format!("{}.{:09}", nearly / 1_000_000_000, nearly % 1_000_000_000);
+    desk.change("PUT", OVERRIDE, &format!(r#"{{"set":{{"spend":{{"day":{cap}}}}},"by":"ann"}}"#)).await;
+    assert_eq!(chat(&bed, "t").await, 402);
+    let view = desk.get("/admin/customers/t").await;
+    assert_eq!(view["refusing"], json!([]), "{view}");
+    assert_eq!((&view["fullest"]["limit"], &view["fullest"]["scope"]), (&json!("spend_day"), &json!("customer")));
+    assert!(view["fullest"]["permille"].as_u64().is_some_and(|part| (990..1_000).contains(&part)), "{view}");
+    bed.assert_books(&["t"]).await;
+}

@@ -2,6 +2,7 @@
 
 use crate::browser::World;
 use std::time::Duration;
+use tollgate::store::documents::Expected;
 
 /// What an application may call somebody.
 const EVIL: &str = "<script>alert('1')</script>\"/?#%";
@@ -110,7 +111,8 @@ async fn a_customers_page_says_why_it_is_refused_and_shows_its_id_as_text() {
     assert!(page.has("<h1>Customer &lt;script&gt;alert('1')&lt;/script&gt;&quot;/?#%</h1>") && !page.has("<script>alert"));
     for text in [
         "<bdi>open</bdi> (the default plan)",
-        "No limit would refuse",
+        "No limit would refuse the smallest request now; the fullest, ",
+        "a larger request may not fit it.",
         "spend_day",
         "$1000.00",
         "Money by day",
@@ -201,10 +203,19 @@ async fn a_suspension_changes_nothing_else_and_no_credit_ends_it() {
         assert!(ann.get("/console/customers?sort=id").await.has("<strong>suspended</strong>"));
         let lifted = ann.send(&page, &format!("{path}/lift"), &[]).await;
         let page = ann.get(&lifted.to).await;
+        assert!(page.has("What was refused lately stands below") || lasts.is_empty(), "{}", page.text);
         assert!(page.has(ended) && page.has("Take back spend") && !page.has("Lift the suspension"), "{}", page.text);
         assert_eq!(asks(&world, "acme").await, 200);
         assert!(!ann.get(&format!("{path}?done=suspend")).await.has("Suspended: from"), "it is not said once it is not so");
+        written(&world).await;
     }
+    let directory = &world.bed().gateway.directory;
+    let gold = serde_json::Map::from_iter([("rpm".to_owned(), 60.into())]);
+    directory.set_plan("ann", "gold", &gold, Expected::Nothing).await.expect("set");
+    directory.assign_plan("ann", "acme", "gold").await.expect("assigned");
+    directory.clear_plan("ann", "gold", Expected::Anything).await.expect("cleared");
+    let page = ann.get(path).await;
+    assert!(page.has("A plan is gone") && page.has("<bdi>gold</bdi>") && page.has("Take back rpm"), "{}", page.text);
     told(&world, &["acme"]).await;
 }
 

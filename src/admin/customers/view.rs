@@ -46,6 +46,8 @@ pub struct CustomerView {
     pub said: Option<OverrideView>,
     /// Limits that would refuse the smallest request now: `limit` of those in `limits`, or `in_flight`.
     pub refusing: Vec<String>,
+    /// Of the limits that would not refuse it the one that is used furthest: a larger request may not fit. Null: there is none.
+    pub fullest: Option<Fullest>,
     /// How each limit stands.
     pub limits: Vec<LimitStanding>,
     /// Requests in flight.
@@ -56,6 +58,29 @@ pub struct CustomerView {
     pub more_holds: u64,
     /// Its latest requests that were not served as asked, the latest first; at most 30, as old as records are kept.
     pub refusals: Vec<Notable>,
+}
+
+/// The limit that is used furthest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Fullest {
+    /// Whose: `customer` or `user`.
+    pub scope: String,
+    /// Which.
+    pub limit: String,
+    /// How much of it is used and held, in thousandths, rounded down.
+    pub permille: u64,
+}
+
+impl Fullest {
+    fn of(limits: &[LimitStanding]) -> Option<Self> {
+        let open = limits.iter().filter(|limit| matches!(limit.room, Room::Open | Room::Waits));
+        let part = |limit: &LimitStanding| {
+            let taken = u128::from(limit.used) + u128::from(limit.held);
+            (taken * 1_000).checked_div(u128::from(limit.max)).map(|part| u64::try_from(part).unwrap_or(u64::MAX))
+        };
+        let (permille, limit) = open.filter_map(|limit| Some((part(limit)?, limit))).max_by_key(|(part, _)| *part)?;
+        Some(Self { scope: limit.scope.clone(), limit: limit.limit.clone(), permille })
+    }
 }
 
 /// Requests in flight.
@@ -130,6 +155,7 @@ pub async fn view(gateway: &Gateway, id: &CustomerId, user: Option<&UserId>) -> 
         plan: PlanShape::of(&plan),
         said: said.as_ref().map(OverrideView::of),
         refusing,
+        fullest: Fullest::of(&limits),
         limits,
         in_flight,
         holds,

@@ -5,7 +5,7 @@ use super::super::gate::{Form, Visit};
 use super::super::page::{Page, Section, Trouble};
 use super::super::parts::{self, Head, Table, error_list, facts, foreign, gauge, grouped};
 use super::{charts, forms, id};
-use crate::admin::customers::{CustomerView, HoldView, view};
+use crate::admin::customers::{CustomerView, Fullest, HoldView, view};
 use crate::admin::shown::{LimitStanding, Room, Unit};
 use crate::directory::Assigned;
 use crate::domain::{CustomerId, NanoUsd};
@@ -107,7 +107,7 @@ fn standing(seen: &CustomerView) -> Markup {
         p role="status" {
             @if matches!(seen.assigned, Assigned::Unknown) { strong { "Refused:" } " the customer is not known to the configuration." }
             @else if seen.suspended { strong { "Suspended" } " by an operator: " strong { "Refused now" } " by " (seen.refusing.join(", ")) "." }
-            @else if seen.refusing.is_empty() { "No limit would refuse the smallest request now." }
+            @else if seen.refusing.is_empty() { (open(seen)) }
             @else { strong { "Refused now" } " by " (seen.refusing.join(", ")) "." }
             @if !seen.known { " Nobody of this id was seen in the last three months; this is how it would be served." }
         }
@@ -124,6 +124,20 @@ fn standing(seen: &CustomerView) -> Markup {
                 @match seen.plan.max_output_tokens { Some(tokens) => { (grouped(tokens)) " tokens" }, None => "no limit" }
             }),
         ]))
+    }
+}
+
+/// Nothing is shut: how near the limits are, and where what was refused stands all the same.
+fn open(seen: &CustomerView) -> Markup {
+    html! {
+        "No limit would refuse the smallest request now"
+        @match &seen.fullest {
+            Some(Fullest { limit, permille, .. }) => {
+                "; the fullest, " (limit) ", is used to " (permille / 10) "." (permille % 10) " %, and a larger request may not fit it."
+            }
+            None => ".",
+        }
+        @if !seen.refusals.is_empty() { " What was refused lately stands below, with its cause." }
     }
 }
 
