@@ -1,6 +1,7 @@
 //! What the admin listener says when it does not do as asked: a status, a code, a sentence, and who is in the way.
 
 use super::json;
+use crate::config::problem::Finding;
 use crate::domain::Timestamp;
 use crate::reply::rfc3339;
 use crate::store::StoreError;
@@ -200,6 +201,38 @@ impl From<StoreError> for Fault {
         tracing::warn!(%error, "the store does not answer an operator");
         Self::StoreUnavailable
     }
+}
+
+/// A finding in what an operator sent, by the setting it is about: that it would stand in the store, and where, is of no use to whoever asked.
+pub(super) fn words(finding: &Finding) -> String {
+    let Finding { place, reason, advice } = finding;
+    let key = match setting(&place.key) {
+        "" => &place.key,
+        key => key,
+    };
+    let advice = if advice.is_empty() { String::new() } else { format!("; {advice}") };
+    if key.is_empty() { format!("{reason}{advice}") } else { format!("{key}: {reason}{advice}") }
+}
+
+/// What stands behind `customers.ID` or `plans.NAME`; the whole key elsewhere.
+fn setting(key: &str) -> &str {
+    let Some((_, named)) = key.split_once('.').filter(|(table, _)| matches!(*table, "customers" | "plans" | "keys")) else {
+        return key;
+    };
+    let end = match named.strip_prefix('"') {
+        // A name in quotes, in which a quote is escaped.
+        Some(quoted) => {
+            let mut escaped = false;
+            let end = quoted.find(|c: char| {
+                let ends = c == '"' && !escaped;
+                escaped = c == '\\' && !escaped;
+                ends
+            });
+            end.map_or(named.len(), |end| end + 2)
+        }
+        None => named.find('.').unwrap_or(named.len()),
+    };
+    named[end..].trim_start_matches('.')
 }
 
 /// Why something was not done, as it is told.

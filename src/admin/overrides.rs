@@ -5,8 +5,10 @@
 //! with an end of its own, and so does a dollar cap of zero; the key `plan` assigns a plan.
 
 use super::customers::id;
+use super::fault::words;
 use super::shown::PlanShape;
 use super::{Fault, Shared, input, name, reply};
+use crate::config::policy::Plan;
 use crate::directory::{Assigned, Credit, Override, SUSPENDED};
 use crate::domain::{NanoUsd, Period, Timestamp};
 use crate::reply::rfc3339;
@@ -220,6 +222,9 @@ pub async fn read(gateway: &Gateway, id: &str) -> Result<CustomerOverride, Fault
 /// # Errors
 /// [`Fault::InvalidRequest`] in the words of the configuration, [`Fault::Changed`], [`Fault::StoreUnavailable`].
 pub async fn set(gateway: &Gateway, id: &str, wish: &OverrideWish, patch: bool) -> Result<CustomerOverride, Fault> {
+    if !patch {
+        input::without_nulls(&wish.set)?;
+    }
     let by = name("by", &wish.by)?;
     let until = lasting(wish.lasts.as_deref())?.map(|lasts| lasts.map(|lasts| until(gateway, lasts)));
     let (directory, expected) = (&gateway.directory, expected(wish.version));
@@ -228,7 +233,7 @@ pub async fn set(gateway: &Gateway, id: &str, wish: &OverrideWish, patch: bool) 
     } else {
         directory.set_override(by, id, &wish.set, until.flatten(), expected).await?
     };
-    let warnings = set.warnings.iter().map(ToString::to_string).collect();
+    let warnings = set.warnings.iter().map(words).collect();
     Ok(CustomerOverride { warnings, ..read(gateway, id).await? })
 }
 
@@ -273,8 +278,37 @@ pub async fn credit(gateway: &Gateway, id: &str, gift: &Gift) -> Result<Customer
     let Some(amount) = nano_usd(gift.dollars) else {
         return Err(Fault::InvalidRequest(format!("`dollars` is an amount above 0, at most {MOST_DOLLARS}.")));
     };
-    gateway.directory.add_credit(name("by", &gift.by)?, id, period, amount).await?;
+    let by = name("by", &gift.by)?;
+    let cap = cap_of(gateway, id, period).await?.ok_or_else(|| {
+        let period = period.as_str();
+        Fault::InvalidRequest(format!(
+            "`period` is one of which the customer has a dollar cap, and it has none of the {period}, so a credit would do nothing: set \
+             `spend.{period}` first, or name another period."
+        ))
+    })?;
+    if cap.get().saturating_add(amount.get()) > NanoUsd::MAX.get() {
+        return Err(Fault::InvalidRequest(format!(
+            "`dollars` is too much: with the cap and its credits of {cap} it would be more than {}, the most there can be.",
+            NanoUsd::MAX
+        )));
+    }
+    gateway.directory.add_credit(by, id, period, amount).await?;
     read(gateway, id).await
+}
+
+/// What a credit of this period would be on top of: the cap with its credits, as it is without a suspension. A customer to whom nobody gave
+/// a plan may have had one named by its application: then that plan's counts as well.
+async fn cap_of(gateway: &Gateway, id: &str, period: Period) -> Result<Option<NanoUsd>, Fault> {
+    let view = gateway.directory.current_view(&gateway.policy.load_full()).await?;
+    let said = gateway.directory.said_of(id).await?.map(|said| Override { suspended: None, ..said });
+    let current = gateway.directory.current_with(&view, id, said);
+    let cap = |plan: &Plan| plan.limits.spend.iter().find(|(of, _)| *of == period).map(|(_, cap)| *cap);
+    let own = cap(&current.plan);
+    if own.is_some() || matches!(current.assigned, Assigned::Override | Assigned::Config) {
+        return Ok(own);
+    }
+    let seen = gateway.records.seen(id).await?.and_then(|seen| seen.plan);
+    Ok(seen.and_then(|plan| view.plan(&plan).and_then(|plan| cap(plan))))
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the bounds just checked")]
@@ -289,6 +323,7 @@ fn nano_usd(dollars: f64) -> Option<NanoUsd> {
 /// # Errors
 /// As of [`set`].
 pub async fn preview(gateway: &Gateway, id: &str, draft: &OverrideDraft) -> Result<OverridePreview, Fault> {
+    input::without_nulls(&draft.set)?;
     let policy = gateway.policy.load_full();
     let view = gateway.directory.current_view(&policy).await?;
     let (before, after, warnings) = gateway.directory.draft_override(&view, id, &draft.set, None).await?;
@@ -298,7 +333,7 @@ pub async fn preview(gateway: &Gateway, id: &str, draft: &OverrideDraft) -> Resu
         assigned_before: before.assigned,
         after: PlanShape::of(&after.plan),
         assigned_after: after.assigned,
-        warnings: warnings.iter().map(ToString::to_string).collect(),
+        warnings: warnings.iter().map(words).collect(),
     })
 }
 

@@ -1,6 +1,7 @@
 //! `/admin/plans`: what each plan is, what a change of one would do to whom, and the change.
 
 use super::customers::known;
+use super::fault::words;
 use super::overrides::expected;
 use super::shown::{LimitSetting, PlanShape};
 use super::{Fault, Shared, input, name, reply};
@@ -179,8 +180,17 @@ fn sized(plan: &str) -> Result<(), Fault> {
 pub async fn set(gateway: &Gateway, plan: &str, wish: &PlanWish) -> Result<PlanView, Fault> {
     sized(plan)?;
     let by = name("by", &wish.by)?;
+    input::without_nulls(&wish.set)?;
+    // Those of the file may be called anything; one that is made here has to fit addresses, logs and a table's cell.
+    let view = gateway.directory.current_view(&gateway.policy.load_full()).await?;
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | ' ');
+    if view.plan(plan).is_none() && !(plan.starts_with(char::is_alphanumeric) && plan.chars().all(plain)) {
+        let rule =
+            "The name of a new plan begins with a letter or digit and holds letters, digits, `_`, `-`, `.`, `:` and blanks.";
+        return Err(Fault::InvalidRequest(rule.to_owned()));
+    }
     let set = gateway.directory.set_plan(by, plan, &wish.set, expected(wish.version)).await?;
-    let warnings = set.warnings.iter().map(ToString::to_string).collect();
+    let warnings = set.warnings.iter().map(words).collect();
     Ok(PlanView { warnings, ..read(gateway, plan).await? })
 }
 
@@ -211,6 +221,7 @@ pub async fn clear(gateway: &Gateway, plan: &str, by: &str, force: bool) -> Resu
 /// As of [`set`].
 pub async fn preview(gateway: &Gateway, plan: &str, draft: &PlanDraft) -> Result<PlanPreview, Fault> {
     sized(plan)?;
+    draft.set.as_ref().map_or(Ok(()), input::without_nulls)?;
     let policy = gateway.policy.load_full();
     let draft = gateway.directory.draft_plan(&policy, plan, draft.set.as_ref()).await?;
     let shape = |view: &View| view.plan(plan).map(|plan| PlanShape::of(plan));
@@ -242,7 +253,7 @@ pub async fn preview(gateway: &Gateway, plan: &str, draft: &PlanDraft) -> Result
         before,
         after,
         affected,
-        warnings: draft.warnings.iter().map(ToString::to_string).collect(),
+        warnings: draft.warnings.iter().map(words).collect(),
     })
 }
 
@@ -268,9 +279,7 @@ fn changes(before: Option<&PlanShape>, after: Option<&PlanShape>) -> Vec<LimitCh
 impl From<DirectoryError> for Fault {
     fn from(error: DirectoryError) -> Self {
         match error {
-            DirectoryError::Invalid(problems) => {
-                Self::InvalidRequest(problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
-            }
+            DirectoryError::Invalid(problems) => Self::InvalidRequest(problems.iter().map(words).collect::<Vec<_>>().join("\n")),
             DirectoryError::Conflict(version) => Self::Changed { version },
             DirectoryError::Store(error) => error.into(),
         }
