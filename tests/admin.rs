@@ -19,3 +19,5 @@ mod mortal_redis;
 mod plans;
 #[path = "admin/rig.rs"]
 mod rig;
+#[path = "admin/suspended.rs"]
+mod suspended;

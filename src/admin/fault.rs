@@ -1,6 +1,7 @@
 //! What the admin listener says when it does not do as asked: a status, a code, a sentence, and who is in the way.
 
 use super::json;
+use crate::config::problem::Finding;
 use crate::domain::Timestamp;
 use crate::reply::rfc3339;
 use crate::store::StoreError;
@@ -36,6 +37,13 @@ pub enum Fault {
     RequestNotFound,
     /// No such plan.
     PlanNotFound,
+    /// Overrides of these customers name the plan that would be gone.
+    PlanInUse {
+        /// The first of them, by id.
+        customers: Vec<String>,
+        /// Whether there are more.
+        more: bool,
+    },
     /// Somebody else changed it meanwhile.
     Changed {
         /// The version that stands; `None` = nothing is set.
@@ -89,6 +97,7 @@ impl Fault {
             Self::InvalidRequest(_) => (StatusCode::BAD_REQUEST, "invalid_request"),
             Self::RequestNotFound => (StatusCode::NOT_FOUND, "request_not_found"),
             Self::PlanNotFound => (StatusCode::NOT_FOUND, "plan_not_found"),
+            Self::PlanInUse { .. } => (StatusCode::CONFLICT, "plan_in_use"),
             Self::Changed { .. } => (StatusCode::CONFLICT, "changed_meanwhile"),
             Self::KeyNotFound => (StatusCode::NOT_FOUND, "key_not_found"),
             Self::KeyRefused(_) => (StatusCode::CONFLICT, "key_refused"),
@@ -129,6 +138,14 @@ impl Fault {
                 "The store does not answer; see the log. Whether anything changed is not known; the same again does no harm."
             }
             Self::InvalidRequest(message) | Self::KeyRefused(message) => return message.clone(),
+            Self::PlanInUse { customers, more } => {
+                return format!(
+                    "There would be no such plan any more, and overrides name it: of {}{}. Give them another plan first, or send force=true: \
+                     they then have the plan they would have without, and what else their overrides say holds.",
+                    customers.join(", "),
+                    if *more { " and more" } else { "" }
+                );
+            }
             Self::TicketClaimed { agent, until } => return format!("{agent} has claimed the ticket until {}.", rfc3339(*until)),
             Self::TicketEnded { standing, agent: Some(agent) } => {
                 return format!("The ticket is {} already, by {agent}.", standing.as_str());
@@ -148,6 +165,7 @@ impl IntoResponse for Fault {
                 error.held_by = Some(agent.to_string());
                 error.until = Some(rfc3339(*until));
             }
+            Self::PlanInUse { customers, .. } => error.customers = Some(customers.clone()),
             Self::Changed { version } => error.version = Some(*version),
             Self::TicketEnded { standing, agent } => {
                 error.status = Some(standing.as_str().to_owned());
@@ -185,6 +203,38 @@ impl From<StoreError> for Fault {
     }
 }
 
+/// A finding in what an operator sent, by the setting it is about: that it would stand in the store, and where, is of no use to whoever asked.
+pub(super) fn words(finding: &Finding) -> String {
+    let Finding { place, reason, advice } = finding;
+    let key = match setting(&place.key) {
+        "" => &place.key,
+        key => key,
+    };
+    let advice = if advice.is_empty() { String::new() } else { format!("; {advice}") };
+    if key.is_empty() { format!("{reason}{advice}") } else { format!("{key}: {reason}{advice}") }
+}
+
+/// What stands behind `customers.ID` or `plans.NAME`; the whole key elsewhere.
+fn setting(key: &str) -> &str {
+    let Some((_, named)) = key.split_once('.').filter(|(table, _)| matches!(*table, "customers" | "plans" | "keys")) else {
+        return key;
+    };
+    let end = match named.strip_prefix('"') {
+        // A name in quotes, in which a quote is escaped.
+        Some(quoted) => {
+            let mut escaped = false;
+            let end = quoted.find(|c: char| {
+                let ends = c == '"' && !escaped;
+                escaped = c == '\\' && !escaped;
+                ends
+            });
+            end.map_or(named.len(), |end| end + 2)
+        }
+        None => named.find('.').unwrap_or(named.len()),
+    };
+    named[end..].trim_start_matches('.')
+}
+
 /// Why something was not done, as it is told.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Problem {
@@ -216,4 +266,7 @@ pub struct Told {
     #[schema(value_type = Option<u64>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<Option<u64>>,
+    /// The first ten customers whose overrides name the plan (`plan_in_use`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub customers: Option<Vec<String>>,
 }

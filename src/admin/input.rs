@@ -7,8 +7,12 @@ use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
 use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -31,10 +35,93 @@ pub(super) async fn body<T: DeserializeOwned>(request: Request) -> Result<T, Fau
         Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => return Err(Fault::RequestTooLarge),
         Err(_) => return Err(Fault::InvalidRequest("The body ended before its announced end.".to_owned())),
     };
-    serde_json::from_slice(&bytes).map_err(|error| {
+    // Once for keys that stand twice: of maps the reader would take the last without a word.
+    serde_json::from_slice::<KeysOnce>(&bytes).and_then(|KeysOnce| serde_json::from_slice(&bytes)).map_err(|error| {
         let complaint: String = error.to_string().chars().take(COMPLAINT).collect();
         Fault::InvalidRequest(format!("The body is not what this route takes: {complaint}."))
     })
+}
+
+/// JSON of which no object says a key twice.
+struct KeysOnce;
+
+impl<'de> Deserialize<'de> for KeysOnce {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Looker)
+    }
+}
+
+struct Looker;
+
+impl<'de> Visitor<'de> for Looker {
+    type Value = KeysOnce;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<KeysOnce, E> {
+        Ok(KeysOnce)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<KeysOnce, E> {
+        Ok(KeysOnce)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<KeysOnce, E> {
+        Ok(KeysOnce)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<KeysOnce, E> {
+        Ok(KeysOnce)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<KeysOnce, E> {
+        Ok(KeysOnce)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<KeysOnce, E> {
+        Ok(KeysOnce)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<KeysOnce, A::Error> {
+        while let Some(KeysOnce) = items.next_element()? {}
+        Ok(KeysOnce)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<KeysOnce, A::Error> {
+        let mut known = HashSet::new();
+        while let Some((key, KeysOnce)) = entries.next_entry::<String, KeysOnce>()? {
+            if let Some(twice) = known.replace(key) {
+                return Err(A::Error::custom(format_args!("the key `{twice}` is given twice")));
+            }
+        }
+        Ok(KeysOnce)
+    }
+}
+
+/// Settings that are set as a whole: in these `null` says nothing, where in a merge patch it takes a key away.
+///
+/// # Errors
+/// [`Fault::InvalidRequest`] with the first key that is null.
+pub(super) fn without_nulls(set: &Map<String, Value>) -> Result<(), Fault> {
+    fn null(value: &Value) -> bool {
+        match value {
+            Value::Null => true,
+            Value::Array(items) => items.iter().any(null),
+            Value::Object(fields) => fields.values().any(null),
+            _ => false,
+        }
+    }
+    match set.iter().find(|(_, value)| null(value)) {
+        Some((key, _)) => {
+            let key: String = key.chars().take(COMPLAINT).collect();
+            Err(Fault::InvalidRequest(format!(
+                "`{key}` is or holds null, which sets nothing: leave it out. Only a PATCH takes a key away so."
+            )))
+        }
+        None => Ok(()),
+    }
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

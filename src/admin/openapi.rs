@@ -98,7 +98,7 @@ fn faults(path: &str, operation: &Operation) -> Vec<(&'static str, &'static str)
             ("415", "`unsupported_media_type`: the body is not announced as JSON"),
         ]);
     } else if operation.parameters.iter().flatten().any(says_by) {
-        faults.push(("409", "`changed_meanwhile`: somebody else was faster; or `key_refused`"));
+        faults.push(("409", "`changed_meanwhile`: somebody else was faster; or it cannot be: `key_refused`, `plan_in_use`"));
     }
     faults
 }

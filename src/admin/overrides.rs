@@ -1,13 +1,15 @@
 //! `/admin/customers/{id}/override` and `/credits`, `/admin/overrides`: what differs for one customer, in force with the next request on
 //! every gateway.
 //!
-//! Only what differs is kept. It may have an end; credits end with the period they were given in. A dollar cap of zero suspends a
-//! customer, the key `plan` assigns a plan.
+//! Only what differs is kept. It may have an end; credits end with the period they were given in. The key `suspended` suspends a customer,
+//! with an end of its own, and so does a dollar cap of zero; the key `plan` assigns a plan.
 
 use super::customers::id;
+use super::fault::words;
 use super::shown::PlanShape;
 use super::{Fault, Shared, input, name, reply};
-use crate::directory::{Assigned, Credit, Override};
+use crate::config::policy::Plan;
+use crate::directory::{Assigned, Credit, Override, SUSPENDED};
 use crate::domain::{NanoUsd, Period, Timestamp};
 use crate::reply::rfc3339;
 use crate::stack::Gateway;
@@ -39,11 +41,13 @@ pub(super) fn routes() -> OpenApiRouter<Shared> {
 /// What differs for a customer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct OverrideView {
-    /// The keys of `[customers.ID]` that differ.
+    /// The keys of `[customers.ID]` that differ, and `suspended: true` where the customer is suspended beside them.
     #[schema(value_type = Object)]
     pub set: Map<String, Value>,
     /// Until when they hold, RFC 3339; null: until they are taken back.
     pub until: Option<String>,
+    /// Until when `suspended` holds, RFC 3339; null: until it is lifted, or it is not set.
+    pub suspended_until: Option<String>,
     /// Changes with every change.
     pub version: u64,
     /// Dollars on top of caps.
@@ -71,7 +75,12 @@ impl OverrideView {
             until: rfc3339(Timestamp::from_secs(credit.end)),
         };
         let credits = said.credits.iter().map(credit).collect();
-        Self { set: said.fields.clone(), until: said.until.map(rfc3339), version: said.version, credits }
+        let mut set = said.fields.clone();
+        if said.suspended.is_some() {
+            set.insert(SUSPENDED.to_owned(), Value::Bool(true));
+        }
+        let suspended_until = said.suspended.and_then(|suspended| suspended.until).map(|until| rfc3339(Timestamp(until)));
+        Self { set, until: said.until.map(rfc3339), suspended_until, version: said.version, credits }
     }
 }
 
@@ -101,11 +110,12 @@ pub struct OverridePage {
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OverrideWish {
-    /// The keys of `[customers.ID]`; only those that differ. In a `PATCH` a key that is null is taken away.
+    /// The keys of `[customers.ID]`; only those that differ. `suspended: true` beside them suspends the customer. In a `PATCH` a key that is
+    /// null is taken away.
     #[schema(value_type = Object)]
     pub set: Map<String, Value>,
     /// For how long, such as `12h` or `7days`, at most 366 days; `forever`, or absent: until it is taken back. In a `PATCH` absent leaves
-    /// the end as it is.
+    /// the end as it is. Of a `PATCH` that sets `suspended` and nothing else it is the end of the suspension, and the rest keeps its own.
     #[serde(rename = "for")]
     pub lasts: Option<String>,
     /// Only over this version of what is set; zero: only over nothing.
@@ -212,6 +222,9 @@ pub async fn read(gateway: &Gateway, id: &str) -> Result<CustomerOverride, Fault
 /// # Errors
 /// [`Fault::InvalidRequest`] in the words of the configuration, [`Fault::Changed`], [`Fault::StoreUnavailable`].
 pub async fn set(gateway: &Gateway, id: &str, wish: &OverrideWish, patch: bool) -> Result<CustomerOverride, Fault> {
+    if !patch {
+        input::without_nulls(&wish.set)?;
+    }
     let by = name("by", &wish.by)?;
     let until = lasting(wish.lasts.as_deref())?.map(|lasts| lasts.map(|lasts| until(gateway, lasts)));
     let (directory, expected) = (&gateway.directory, expected(wish.version));
@@ -220,8 +233,27 @@ pub async fn set(gateway: &Gateway, id: &str, wish: &OverrideWish, patch: bool) 
     } else {
         directory.set_override(by, id, &wish.set, until.flatten(), expected).await?
     };
-    let warnings = set.warnings.iter().map(ToString::to_string).collect();
+    let warnings = set.warnings.iter().map(words).collect();
     Ok(CustomerOverride { warnings, ..read(gateway, id).await? })
+}
+
+/// Suspends a customer, beside whatever else is set for it, which keeps its end. `lasts`: for how long; `None` = until it is lifted.
+///
+/// # Errors
+/// As of [`set`].
+pub async fn suspend(gateway: &Gateway, id: &str, lasts: Option<&str>, by: &str) -> Result<CustomerOverride, Fault> {
+    let suspended = Map::from_iter([(SUSPENDED.to_owned(), Value::Bool(true))]);
+    let wish = OverrideWish { set: suspended, lasts: lasts.map(str::to_owned), version: None, by: by.to_owned() };
+    set(gateway, id, &wish, true).await
+}
+
+/// Lets a suspended customer in again: takes `suspended` and caps of zero away; what else is set holds as before.
+///
+/// # Errors
+/// As of [`set`].
+pub async fn lift(gateway: &Gateway, id: &str, by: &str) -> Result<CustomerOverride, Fault> {
+    gateway.directory.lift(name("by", by)?, id).await?;
+    read(gateway, id).await
 }
 
 /// Takes back what is set for a customer, credits included.
@@ -246,8 +278,37 @@ pub async fn credit(gateway: &Gateway, id: &str, gift: &Gift) -> Result<Customer
     let Some(amount) = nano_usd(gift.dollars) else {
         return Err(Fault::InvalidRequest(format!("`dollars` is an amount above 0, at most {MOST_DOLLARS}.")));
     };
-    gateway.directory.add_credit(name("by", &gift.by)?, id, period, amount).await?;
+    let by = name("by", &gift.by)?;
+    let cap = cap_of(gateway, id, period).await?.ok_or_else(|| {
+        let period = period.as_str();
+        Fault::InvalidRequest(format!(
+            "`period` is one of which the customer has a dollar cap, and it has none of the {period}, so a credit would do nothing: set \
+             `spend.{period}` first, or name another period."
+        ))
+    })?;
+    if cap.get().saturating_add(amount.get()) > NanoUsd::MAX.get() {
+        return Err(Fault::InvalidRequest(format!(
+            "`dollars` is too much: with the cap and its credits of {cap} it would be more than {}, the most there can be.",
+            NanoUsd::MAX
+        )));
+    }
+    gateway.directory.add_credit(by, id, period, amount).await?;
     read(gateway, id).await
+}
+
+/// What a credit of this period would be on top of: the cap with its credits, as it is without a suspension. A customer to whom nobody gave
+/// a plan may have had one named by its application: then that plan's counts as well.
+async fn cap_of(gateway: &Gateway, id: &str, period: Period) -> Result<Option<NanoUsd>, Fault> {
+    let view = gateway.directory.current_view(&gateway.policy.load_full()).await?;
+    let said = gateway.directory.said_of(id).await?.map(|said| Override { suspended: None, ..said });
+    let current = gateway.directory.current_with(&view, id, said);
+    let cap = |plan: &Plan| plan.limits.spend.iter().find(|(of, _)| *of == period).map(|(_, cap)| *cap);
+    let own = cap(&current.plan);
+    if own.is_some() || matches!(current.assigned, Assigned::Override | Assigned::Config) {
+        return Ok(own);
+    }
+    let seen = gateway.records.seen(id).await?.and_then(|seen| seen.plan);
+    Ok(seen.and_then(|plan| view.plan(&plan).and_then(|plan| cap(plan))))
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the bounds just checked")]
@@ -262,6 +323,7 @@ fn nano_usd(dollars: f64) -> Option<NanoUsd> {
 /// # Errors
 /// As of [`set`].
 pub async fn preview(gateway: &Gateway, id: &str, draft: &OverrideDraft) -> Result<OverridePreview, Fault> {
+    input::without_nulls(&draft.set)?;
     let policy = gateway.policy.load_full();
     let view = gateway.directory.current_view(&policy).await?;
     let (before, after, warnings) = gateway.directory.draft_override(&view, id, &draft.set, None).await?;
@@ -271,7 +333,7 @@ pub async fn preview(gateway: &Gateway, id: &str, draft: &OverrideDraft) -> Resu
         assigned_before: before.assigned,
         after: PlanShape::of(&after.plan),
         assigned_after: after.assigned,
-        warnings: warnings.iter().map(ToString::to_string).collect(),
+        warnings: warnings.iter().map(words).collect(),
     })
 }
 
@@ -284,7 +346,7 @@ pub async fn list(gateway: &Gateway, after: Option<&str>, limit: usize) -> Resul
     let more = all.len() > limit;
     all.truncate(limit);
     let next = all.last().filter(|_| more).map(|(id, _)| id.clone());
-    all.retain(|(_, said)| !said.fields.is_empty() || !said.credits.is_empty());
+    all.retain(|(_, said)| !said.is_empty());
     let one = |(customer, said): (String, Override)| CustomerOverride {
         customer,
         said: Some(OverrideView::of(&said)),

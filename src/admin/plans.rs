@@ -1,6 +1,7 @@
 //! `/admin/plans`: what each plan is, what a change of one would do to whom, and the change.
 
 use super::customers::known;
+use super::fault::words;
 use super::overrides::expected;
 use super::shown::{LimitSetting, PlanShape};
 use super::{Fault, Shared, input, name, reply};
@@ -20,6 +21,8 @@ use utoipa_axum::routes;
 const LOOKED_AT: usize = 50_000;
 /// Of those read at once.
 const PAGE: usize = 999;
+/// Customers that are named because their overrides name a plan.
+const IN_USE: usize = 10;
 /// Affected customers that are named.
 const NAMED: usize = 100;
 
@@ -177,19 +180,37 @@ fn sized(plan: &str) -> Result<(), Fault> {
 pub async fn set(gateway: &Gateway, plan: &str, wish: &PlanWish) -> Result<PlanView, Fault> {
     sized(plan)?;
     let by = name("by", &wish.by)?;
+    input::without_nulls(&wish.set)?;
+    // Those of the file may be called anything; one that is made here has to fit addresses, logs and a table's cell.
+    let view = gateway.directory.current_view(&gateway.policy.load_full()).await?;
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | ' ');
+    if view.plan(plan).is_none() && !(plan.starts_with(char::is_alphanumeric) && plan.chars().all(plain)) {
+        let rule =
+            "The name of a new plan begins with a letter or digit and holds letters, digits, `_`, `-`, `.`, `:` and blanks.";
+        return Err(Fault::InvalidRequest(rule.to_owned()));
+    }
     let set = gateway.directory.set_plan(by, plan, &wish.set, expected(wish.version)).await?;
-    let warnings = set.warnings.iter().map(ToString::to_string).collect();
+    let warnings = set.warnings.iter().map(words).collect();
     Ok(PlanView { warnings, ..read(gateway, plan).await? })
 }
 
-/// Takes back what is set of a plan. What is left is the configured plan of that name, if there is one.
+/// Takes back what is set of a plan. What is left is the configured plan of that name, if there is one. Where there is none and overrides
+/// name the plan, that is refused unless `force` is said.
 ///
 /// # Errors
-/// [`Fault::InvalidRequest`], [`Fault::StoreUnavailable`].
-pub async fn clear(gateway: &Gateway, plan: &str, by: &str) -> Result<PlanView, Fault> {
+/// [`Fault::InvalidRequest`], [`Fault::PlanInUse`], [`Fault::StoreUnavailable`].
+pub async fn clear(gateway: &Gateway, plan: &str, by: &str, force: bool) -> Result<PlanView, Fault> {
     sized(plan)?;
-    gateway.directory.clear_plan(name("by", by)?, plan, Expected::Anything).await?;
-    let view = gateway.directory.current_view(&gateway.policy.load_full()).await?;
+    let (by, policy) = (name("by", by)?, gateway.policy.load_full());
+    let set = |view: &View| view.plan(plan).is_some() && !policy.plans.contains_key(plan);
+    if !force && set(&*gateway.directory.current_view(&policy).await?) {
+        let (customers, more) = gateway.directory.named_in_overrides(plan, IN_USE).await?;
+        if !customers.is_empty() {
+            return Err(Fault::PlanInUse { customers, more });
+        }
+    }
+    gateway.directory.clear_plan(by, plan, Expected::Anything).await?;
+    let view = gateway.directory.current_view(&policy).await?;
     Ok(one(plan, &[], &view))
 }
 
@@ -200,6 +221,7 @@ pub async fn clear(gateway: &Gateway, plan: &str, by: &str) -> Result<PlanView, 
 /// As of [`set`].
 pub async fn preview(gateway: &Gateway, plan: &str, draft: &PlanDraft) -> Result<PlanPreview, Fault> {
     sized(plan)?;
+    draft.set.as_ref().map_or(Ok(()), input::without_nulls)?;
     let policy = gateway.policy.load_full();
     let draft = gateway.directory.draft_plan(&policy, plan, draft.set.as_ref()).await?;
     let shape = |view: &View| view.plan(plan).map(|plan| PlanShape::of(plan));
@@ -231,7 +253,7 @@ pub async fn preview(gateway: &Gateway, plan: &str, draft: &PlanDraft) -> Result
         before,
         after,
         affected,
-        warnings: draft.warnings.iter().map(ToString::to_string).collect(),
+        warnings: draft.warnings.iter().map(words).collect(),
     })
 }
 
@@ -257,9 +279,7 @@ fn changes(before: Option<&PlanShape>, after: Option<&PlanShape>) -> Vec<LimitCh
 impl From<DirectoryError> for Fault {
     fn from(error: DirectoryError) -> Self {
         match error {
-            DirectoryError::Invalid(problems) => {
-                Self::InvalidRequest(problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
-            }
+            DirectoryError::Invalid(problems) => Self::InvalidRequest(problems.iter().map(words).collect::<Vec<_>>().join("\n")),
             DirectoryError::Conflict(version) => Self::Changed { version },
             DirectoryError::Store(error) => error.into(),
         }
@@ -300,18 +320,25 @@ async fn set_plan(State(shared): State<Shared>, input::Name(plan): input::Name, 
     Ok(reply(&set(&shared.gateway, &plan, &wish).await?))
 }
 
-/// Takes back what is set of a plan. Customers whose plan is gone then have the default.
+/// Takes back what is set of a plan. Customers whose plan is gone then have the default; where their overrides name it that has to be forced.
 #[utoipa::path(
     delete, path = "/admin/plans/{name}", tag = "plans", operation_id = "clear_plan",
     params(
         ("name" = String, Path, description = "its name", min_length = 1, max_length = 512),
         ("by" = String, Query, description = "who says so", min_length = 1, max_length = 128),
+        ("force" = Option<bool>, Query, description = "also where overrides name a plan that would be gone"),
     ),
     responses((status = 200, description = "the plan now", body = PlanView)),
 )]
 async fn clear_plan(State(shared): State<Shared>, input::Name(plan): input::Name, request: Request) -> Result<Response, Fault> {
-    let by = input::by(&request)?;
-    Ok(reply(&clear(&shared.gateway, &plan, &by).await?))
+    let [by, force] = input::query(&request, ["by", "force"])?;
+    let by = by.ok_or_else(|| Fault::InvalidRequest("The parameter `by` says who does it.".to_owned()))?;
+    let force = match force.as_deref() {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(_) => return Err(Fault::InvalidRequest("`force` is true or false.".to_owned())),
+    };
+    Ok(reply(&clear(&shared.gateway, &plan, &by, force).await?))
 }
 
 /// What a change of a plan would do, and to which known customers. Changes nothing.

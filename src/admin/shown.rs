@@ -92,7 +92,18 @@ impl PlanShape {
     /// Of a plan.
     #[must_use]
     pub fn of(plan: &Plan) -> Self {
-        let Plan { name, limits, user, max_output_tokens, max_in_flight, upgrade_url, on_spend, on_tokens, on_provider } = plan;
+        let Plan {
+            name,
+            limits,
+            user,
+            max_output_tokens,
+            max_in_flight,
+            upgrade_url,
+            on_spend,
+            on_tokens,
+            on_provider,
+            suspended: _,
+        } = plan;
         let steps = |steps: &[Step]| steps.iter().map(|step| word(*step).to_owned()).collect();
         Self {
             name: name.to_string(),

@@ -11,7 +11,8 @@ use super::node::of_json;
 use super::policy::{App, Plan};
 use super::problem::{Findings, Place, Problem, Source, Warning, suggestion};
 use super::read::{At, Read, as_table};
-use crate::domain::CustomerId;
+use super::value::Limitable;
+use crate::domain::{CustomerId, NanoUsd};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -41,6 +42,13 @@ impl Said {
     pub fn plan(&self) -> Option<&str> {
         self.written.plan.as_ref().map(|at| &*at.value)
     }
+
+    /// Whether one of its own dollar caps is zero, which suspends the customer.
+    #[must_use]
+    pub fn closes(&self) -> bool {
+        let caps = self.written.overrides.spend.iter().flat_map(|spend| [&spend.day, &spend.week, &spend.month]);
+        caps.flatten().any(|at| matches!(at.value, Limitable::Set(NanoUsd::ZERO)))
+    }
 }
 
 impl Book {
@@ -49,6 +57,18 @@ impl Book {
     /// # Errors
     /// Everything that is wrong with it, in the words of the configuration.
     pub fn customer(&self, id: &str, said: &Value) -> Result<Said, Vec<Problem>> {
+        self.read_customer(id, said, false)
+    }
+
+    /// The same of what was found sound when it was said. A plan that is gone since then is warned of, and the other keys hold.
+    ///
+    /// # Errors
+    /// What cannot be read.
+    pub fn customer_kept(&self, id: &str, said: &Value) -> Result<Said, Vec<Problem>> {
+        self.read_customer(id, said, true)
+    }
+
+    fn read_customer(&self, id: &str, said: &Value, kept: bool) -> Result<Said, Vec<Problem>> {
         let mut findings = Findings::default();
         let place = Place::root(Source::Stored).child("customers", Source::Stored).child(id, Source::Stored);
         match CustomerId::parse(id.as_bytes(), self.allow_emails) {
@@ -59,7 +79,16 @@ impl Book {
         let written: Option<Customer> = read(said, &place, &mut findings);
         if let Some(written) = &written {
             if let Some(at) = written.plan.as_ref().filter(|at| !self.plans.contains_key(at.value.as_str())) {
-                findings.problem(&at.place, format!("there is no plan {:?}", at.value), suggestion(&at.value, self.names()));
+                let reason = format!("there is no plan {:?}", at.value);
+                if kept {
+                    findings.warn(
+                        &at.place,
+                        format!("{reason} any more"),
+                        "name another, or take the key away; the other keys hold",
+                    );
+                } else {
+                    findings.problem(&at.place, reason, suggestion(&at.value, self.names()));
+                }
             }
             ready(&self.default, &written.overrides, &mut findings);
         }
@@ -150,6 +179,12 @@ impl Book {
             written = over.overrides.clone().over(&written);
         }
         Some(Arc::new(ready(name, &written, &mut Findings::default())))
+    }
+
+    /// Whether there is a plan of this name.
+    #[must_use]
+    pub fn has_plan(&self, name: &str) -> bool {
+        self.plans.contains_key(name)
     }
 
     /// Whether `[customers.ID]` says anything of a customer.

@@ -107,7 +107,7 @@ pub fn of_json(value: &serde_json::Value) -> Option<Node> {
     let value = match value {
         Json::Null => return None,
         Json::Bool(b) => Value::Bool(*b),
-        Json::Number(n) => Value::Number(n.to_string()),
+        Json::Number(n) => Value::Number(plain(&n.to_string())),
         Json::String(text) => Value::Text(text.clone()),
         Json::Array(items) => Value::List(items.iter().filter_map(of_json).collect()),
         Json::Object(fields) => {
@@ -116,6 +116,24 @@ pub fn of_json(value: &serde_json::Value) -> Option<Node> {
         }
     };
     Some(Node { value, source: Source::Stored })
+}
+
+/// The digits of a number without an exponent, as one writes it in the file: `0.000001` for `1e-6`.
+fn plain(number: &str) -> String {
+    let Some((mantissa, exponent)) = number.split_once(['e', 'E']) else { return number.to_owned() };
+    let Ok(exponent) = exponent.parse::<i32>() else { return number.to_owned() };
+    let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |rest| ("-", rest));
+    let (whole, decimals) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = format!("{whole}{decimals}");
+    // Where the point stands among the digits; a double has at most 308 places before it and 324 behind.
+    let point = i32::try_from(whole.len()).unwrap_or(i32::MAX).saturating_add(exponent).clamp(-400, 400);
+    let Ok(length) = i32::try_from(digits.len()) else { return number.to_owned() };
+    let zeros = |count: i32| "0".repeat(usize::try_from(count).unwrap_or(0));
+    match usize::try_from(point) {
+        Ok(0) | Err(_) => format!("{sign}0.{}{digits}", zeros(-point)),
+        Ok(_) if point >= length => format!("{sign}{digits}{}", zeros(point - length)),
+        Ok(at) => format!("{sign}{}.{}", &digits[..at], &digits[at..]),
+    }
 }
 
 fn relocate(node: &mut Node, source: &Source) {
@@ -180,6 +198,25 @@ mod tests {
         assert!(matches!(&a.get("n").expect("set").value, Value::Number(text) if text == "1000"));
         let Value::List(items) = &a.get("list").expect("set").value else { panic!("a list") };
         assert_eq!(items[1].source, Source::File { name: "f".into(), line: 8 });
+    }
+
+    #[test]
+    fn a_number_of_json_is_read_as_one_writes_it_in_the_file() {
+        for (json, right) in [
+            ("0.000001", "0.000001"),
+            ("1e-6", "0.000001"),
+            ("0.00000125", "0.00000125"),
+            ("-2.5e-7", "-0.00000025"),
+            ("2.5e-1", "0.25"),
+            ("1.25e20", "125000000000000000000"),
+            ("12.5", "12.5"),
+            ("60", "60"),
+        ] {
+            let value: serde_json::Value = serde_json::from_str(json).expect("JSON");
+            let Some(Node { value: Value::Number(digits), .. }) = of_json(&value) else { panic!("{json} is a number") };
+            assert_eq!(digits.trim_end_matches(".0"), right, "{json}");
+        }
+        assert_eq!([plain("1e0"), plain("1.5e2"), plain("1.25e1")], ["1", "150", "12.5"]);
     }
 
     #[test]

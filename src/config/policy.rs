@@ -401,6 +401,8 @@ pub struct Plan {
     pub on_tokens: Vec<Step>,
     /// What is tried when the provider has no room or fails.
     pub on_provider: Vec<Step>,
+    /// Whether an operator has suspended the customer: some cap in `limits.spend` is zero, and shuts out what costs nothing, too.
+    pub suspended: bool,
 }
 
 /// `[shadow.plans.NAME]`: limits proposed for a plan, looked at on live traffic and refusing nothing.

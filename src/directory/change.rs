@@ -1,6 +1,7 @@
 //! Changing what is said: checked by the configuration's own rules, written if nobody else did meanwhile, told to all gateways.
 
-use super::kept::{Credit, Kept};
+use super::kept::{Credit, Kept, Suspension};
+use super::patch::{merge, open, parted};
 use super::{Directory, number};
 use crate::config::{Problem, Warning};
 use crate::domain::{CustomerId, NanoUsd, Period, Timestamp};
@@ -27,8 +28,23 @@ pub struct Override {
     pub fields: Map<String, Value>,
     /// Until when they hold; `None` = for ever.
     pub until: Option<Timestamp>,
+    /// That it is suspended.
+    pub suspended: Option<Suspension>,
     /// Dollars on top of caps.
     pub credits: Vec<Credit>,
+}
+
+impl Override {
+    pub(super) fn of(version: u64, kept: Kept) -> Self {
+        let Kept { fields, until, suspended, credits } = kept;
+        Self { version, fields, until: until.map(Timestamp), suspended, credits }
+    }
+
+    /// Whether it says nothing: its time is over.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty() && self.suspended.is_none() && self.credits.is_empty()
+    }
 }
 
 /// Why nothing was changed.
@@ -61,11 +77,11 @@ impl Directory {
     /// [`DirectoryError::Store`].
     pub async fn override_of(&self, id: &str) -> Result<Option<Override>, DirectoryError> {
         let Some(found) = self.documents.get(Collection::Overrides, id, None).await? else { return Ok(None) };
-        let Some(Kept { fields, until, credits }) = Kept::read(&found.value)?.pruned(self.now()) else { return Ok(None) };
-        Ok(Some(Override { version: found.version, fields, until: until.map(Timestamp), credits }))
+        Ok(Kept::read(&found.value)?.pruned(self.now()).map(|kept| Override::of(found.version, kept)))
     }
 
-    /// Says in which keys of `[customers.ID]` a customer differs, instead of what was said before; credits stay. `by` is for the trail.
+    /// Says in which keys of `[customers.ID]` a customer differs, instead of what was said before; credits stay. `by` is for the trail. The
+    /// key `suspended` beside them suspends it for as long.
     ///
     /// # Errors
     /// As of [`DirectoryError`].
@@ -77,14 +93,18 @@ impl Directory {
         until: Option<Timestamp>,
         expected: Expected,
     ) -> Result<Set, DirectoryError> {
+        let (fields, suspended) = parted(id, fields)?;
+        let until = until.map(Timestamp::micros);
+        let suspended = suspended.unwrap_or_default().then_some(Suspension { until });
         self.change_customer(by, id, expected, |kept| {
-            Ok(Kept { fields: fields.clone(), until: until.map(Timestamp::micros), credits: kept.credits })
+            Ok(Kept { fields: fields.clone(), until, suspended, credits: kept.credits })
         })
         .await
     }
 
     /// Changes some keys of what is said of a customer, as a JSON merge patch (RFC 7396) does: `null` takes a key away. `until`: until when
-    /// all of it holds from now on; `None` leaves that as it is.
+    /// what is set holds from now on; `None` leaves that as it is. A suspension has an end of its own: where the patch sets `suspended` it is
+    /// that end too, and only that end where it sets nothing else.
     ///
     /// # Errors
     /// As of [`DirectoryError`].
@@ -96,11 +116,29 @@ impl Directory {
         until: Option<Option<Timestamp>>,
         expected: Expected,
     ) -> Result<Set, DirectoryError> {
+        let (patch, suspended) = parted(id, patch)?;
+        let until = until.map(|until| until.map(Timestamp::micros));
         self.change_customer(by, id, expected, |mut kept| {
-            merge(&mut kept.fields, patch);
-            if let Some(until) = until {
-                kept.until = until.map(Timestamp::micros);
+            merge(&mut kept.fields, &patch);
+            if let Some(suspended) = suspended {
+                kept.suspended = suspended.then(|| Suspension { until: until.flatten() });
             }
+            if let Some(until) = until.filter(|_| suspended.is_none() || !patch.is_empty()) {
+                kept.until = until;
+            }
+            Ok(kept)
+        })
+        .await
+    }
+
+    /// Lets a suspended customer in again: takes the suspension away and caps of zero dollars, and leaves the rest of what is said.
+    ///
+    /// # Errors
+    /// As of [`DirectoryError`].
+    pub async fn lift(&self, by: &str, id: &str) -> Result<Set, DirectoryError> {
+        self.change_customer(by, id, Expected::Anything, |mut kept| {
+            kept.suspended = None;
+            open(&mut kept.fields);
             Ok(kept)
         })
         .await
@@ -202,7 +240,11 @@ impl Directory {
             let before = found.as_ref().map(|found| Kept::read(&found.value)).transpose()?.and_then(|kept| kept.pruned(now));
             let after = edit(before.clone().unwrap_or_default())?.pruned(now);
             let said = Value::Object(after.as_ref().map(|kept| kept.fields.clone()).unwrap_or_default());
-            let said = self.view.load().book.customer(id, &said).map_err(DirectoryError::Invalid)?;
+            // A plan that is gone since it was said stands in the way of no other change, a suspension least of all.
+            let plan = |kept: &Option<Kept>| kept.as_ref().and_then(|kept| kept.fields.get("plan").cloned());
+            let book = self.view.load().book.clone();
+            let said = if plan(&before) == plan(&after) { book.customer_kept(id, &said) } else { book.customer(id, &said) };
+            let said = said.map_err(DirectoryError::Invalid)?;
             let over = after.as_ref().map_or(Some(now), Kept::over);
             let keep = over.map(|over| Duration::from_micros(over.since(now)));
             let write = Write {
@@ -258,46 +300,4 @@ fn check(expected: Expected, found: Option<&Document>) -> Result<(), DirectoryEr
         Expected::Version(version) => found.is_some_and(|found| found.version == version),
     };
     if as_expected { Ok(()) } else { Err(DirectoryError::Conflict(found.map(|found| found.version))) }
-}
-
-/// A JSON merge patch. Nothing is left of a table whose last key is taken away.
-fn merge(fields: &mut Map<String, Value>, patch: &Map<String, Value>) {
-    for (key, value) in patch {
-        match value {
-            Value::Null => drop(fields.remove(key)),
-            Value::Object(inner) => {
-                let mut table = match fields.remove(key) {
-                    Some(Value::Object(table)) => table,
-                    _ => Map::new(),
-                };
-                merge(&mut table, inner);
-                if !table.is_empty() {
-                    fields.insert(key.clone(), Value::Object(table));
-                }
-            }
-            other => drop(fields.insert(key.clone(), other.clone())),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_patch_changes_what_it_names_and_null_takes_away() {
-        for (before, patch, after) in [
-            (json!({}), json!({ "rpm": 5 }), json!({ "rpm": 5 })),
-            (json!({ "rpm": 5, "tpm": 7 }), json!({ "rpm": null }), json!({ "tpm": 7 })),
-            (json!({ "spend": { "day": 1 } }), json!({ "spend": { "week": 5 } }), json!({ "spend": { "day": 1, "week": 5 } })),
-            (json!({ "spend": { "day": 1, "week": 5 } }), json!({ "spend": { "day": null } }), json!({ "spend": { "week": 5 } })),
-            (json!({ "spend": { "day": 1 }, "rpm": 2 }), json!({ "spend": { "day": null } }), json!({ "rpm": 2 })),
-            (json!({ "rpm": 5 }), json!({ "rpm": { "rate": "5/m" } }), json!({ "rpm": { "rate": "5/m" } })),
-            (json!({ "on_spend": ["handoff"] }), json!({ "on_spend": [] }), json!({ "on_spend": [] })),
-        ] {
-            let (Value::Object(mut fields), Value::Object(patch)) = (before, patch) else { panic!("objects") };
-            merge(&mut fields, &patch);
-            assert_eq!(Value::Object(fields), after, "{patch:?}");
-        }
-    }
 }

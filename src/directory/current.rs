@@ -4,7 +4,8 @@
 //! or two of the store, and never finds less than a request would.
 
 use super::change::{DirectoryError, Override};
-use super::kept::Kept;
+use super::kept::{Kept, Suspension};
+use super::patch::parted;
 use super::said::Entry;
 use super::view::View;
 use super::{Directory, said_plan};
@@ -12,7 +13,7 @@ use crate::config::policy::Plan;
 use crate::config::{Policy, Warning};
 use crate::domain::Timestamp;
 use crate::store::StoreError;
-use crate::store::documents::{Collection, Page};
+use crate::store::documents::{Collection, MAX_PAGE, Page};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -39,6 +40,8 @@ pub struct Current {
     pub assigned: Assigned,
     /// Whether `[customers.ID]` of the configuration says something of the customer.
     pub configured: bool,
+    /// The plan that is named for it at run time though there is none of that name any more. Everything else that is said holds.
+    pub gone: Option<Box<str>>,
     /// What is said at run time.
     pub said: Option<Override>,
 }
@@ -86,7 +89,7 @@ impl Directory {
     /// [`StoreError`] when it could not be read.
     pub async fn said_of(&self, id: &str) -> Result<Option<Override>, StoreError> {
         let Some(found) = self.documents.get(Collection::Overrides, id, None).await? else { return Ok(None) };
-        Ok(Kept::read(&found.value)?.pruned(self.now()).map(|kept| said(found.version, kept)))
+        Ok(Kept::read(&found.value)?.pruned(self.now()).map(|kept| Override::of(found.version, kept)))
     }
 
     /// What is in force for a customer of whom this is said at run time.
@@ -96,6 +99,8 @@ impl Directory {
         let configured = view.customer(id);
         let otherwise = || configured.unwrap_or_else(|| view.current(&view.policy.identity.default_plan)).clone();
         let entry = said.as_ref().map(|said| Entry::new(id, Some(kept(said)), &view.book, 0, now));
+        let named = entry.as_ref().and_then(|entry| entry.assigns(now));
+        let gone = named.filter(|plan| view.plan(plan).is_none()).map(Box::from);
         let gives = |entry: &Entry| entry.assigns(now).is_some_and(|plan| view.plan(plan).is_some());
         let assigned = match () {
             () if entry.as_ref().is_some_and(gives) => Assigned::Override,
@@ -104,7 +109,7 @@ impl Directory {
             () => Assigned::Unknown,
         };
         let plan = entry.and_then(|entry| entry.plan(view, id, None, now)).unwrap_or_else(otherwise);
-        Current { plan, assigned, configured: configured.is_some(), said }
+        Current { plan, assigned, configured: configured.is_some(), gone, said }
     }
 
     /// What is said of customers at run time, by id, after this one.
@@ -118,9 +123,33 @@ impl Directory {
         for one in self.documents.list(Collection::Overrides, &page, None).await? {
             // One whose time has just come is still a line of its page, or the page would look like the last one.
             let kept = Kept::read(&one.document.value)?.pruned(now).unwrap_or_default();
-            all.push((one.id, said(one.document.version, kept)));
+            all.push((one.id, Override::of(one.document.version, kept)));
         }
         Ok(all)
+    }
+
+    /// Customers whose override names this plan, by id: the first `most`, and whether there are more. Looks at every override.
+    ///
+    /// # Errors
+    /// [`StoreError`] when they could not be read.
+    pub async fn named_in_overrides(&self, plan: &str, most: usize) -> Result<(Vec<String>, bool), StoreError> {
+        let (mut named, mut after) = (Vec::new(), String::new());
+        loop {
+            let page = self.overrides(&after, MAX_PAGE).await?;
+            let full = page.len() == MAX_PAGE;
+            for (id, said) in page {
+                if said.fields.get("plan").is_some_and(|named| named == plan) {
+                    if named.len() == most {
+                        return Ok((named, true));
+                    }
+                    named.push(id.clone());
+                }
+                after = id;
+            }
+            if !full {
+                return Ok((named, false));
+            }
+        }
     }
 
     /// What a customer's plan would be with these keys of `[customers.ID]` instead of what is said now; credits stay. Changes nothing.
@@ -134,11 +163,16 @@ impl Directory {
         fields: &Map<String, Value>,
         until: Option<Timestamp>,
     ) -> Result<(Current, Current, Vec<Warning>), DirectoryError> {
-        let warnings = view.book.customer(id, &Value::Object(fields.clone())).map_err(DirectoryError::Invalid)?.warnings;
+        let (fields, suspended) = parted(id, fields)?;
         let before = self.said_of(id).await?;
+        let same_plan = before.as_ref().and_then(|said| said.fields.get("plan")) == fields.get("plan");
+        let said = Value::Object(fields.clone());
+        let said = if same_plan { view.book.customer_kept(id, &said) } else { view.book.customer(id, &said) };
+        let warnings = said.map_err(DirectoryError::Invalid)?.warnings;
         let credits = before.as_ref().map(|said| said.credits.clone()).unwrap_or_default();
-        let draft = Override { version: 0, fields: fields.clone(), until, credits };
-        let draft = Some(draft).filter(|draft| !draft.fields.is_empty() || !draft.credits.is_empty());
+        let suspended = suspended.unwrap_or_default().then(|| Suspension { until: until.map(Timestamp::micros) });
+        let draft = Override { version: 0, fields, until, suspended, credits };
+        let draft = Some(draft).filter(|draft| !draft.is_empty());
         Ok((self.current_with(view, id, before), self.current_with(view, id, draft), warnings))
     }
 
@@ -166,11 +200,6 @@ impl Directory {
 }
 
 fn kept(said: &Override) -> Kept {
-    let Override { version: _, fields, until, credits } = said.clone();
-    Kept { fields, until: until.map(Timestamp::micros), credits }
-}
-
-fn said(version: u64, kept: Kept) -> Override {
-    let Kept { fields, until, credits } = kept;
-    Override { version, fields, until: until.map(Timestamp), credits }
+    let Override { version: _, fields, until, suspended, credits } = said.clone();
+    Kept { fields, until: until.map(Timestamp::micros), suspended, credits }
 }

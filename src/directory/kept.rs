@@ -1,4 +1,4 @@
-//! What is kept of what was said of a customer: the keys of `[customers.ID]`, until when they hold, and credits.
+//! What is kept of what was said of a customer: the keys of `[customers.ID]`, until when they hold, a suspension, and credits.
 
 use crate::domain::{Boundaries, NanoUsd, Period, Timestamp};
 use crate::store::StoreError;
@@ -15,9 +15,27 @@ pub struct Kept {
     /// The first instant at which they do not hold any more, microseconds since the epoch; `None` = for ever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<u64>,
+    /// That the customer is suspended, beside the fields and with an end of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<Suspension>,
     /// Dollars on top of caps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub credits: Vec<Credit>,
+}
+
+/// That nothing is served to a customer, until an operator lifts it or it ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Suspension {
+    /// The first instant at which it does not hold any more, microseconds since the epoch; `None` = until it is lifted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<u64>,
+}
+
+impl Suspension {
+    /// Whether it holds.
+    pub fn holds(&self, now: Timestamp) -> bool {
+        self.until.is_none_or(|until| now.micros() < until)
+    }
 }
 
 /// Dollars on top of a cap, in one calendar period.
@@ -57,18 +75,18 @@ impl Kept {
         if self.fields.is_empty() {
             self.until = None;
         }
+        self.suspended = self.suspended.filter(|suspended| suspended.holds(now));
         self.credits.retain(|credit| now.secs() < credit.end);
-        (!self.fields.is_empty() || !self.credits.is_empty()).then_some(self)
+        (!self.fields.is_empty() || self.suspended.is_some() || !self.credits.is_empty()).then_some(self)
     }
 
     /// The first instant at which all of it is over; `None` = never.
     pub fn over(&self) -> Option<Timestamp> {
-        let credits = self.credits.iter().map(|credit| Timestamp::from_secs(credit.end)).max();
-        match (self.fields.is_empty(), self.until.map(Timestamp)) {
-            (true, _) => credits,
-            (false, None) => None,
-            (false, Some(until)) => Some(until.max(credits.unwrap_or_default())),
-        }
+        let for_ever = Timestamp(u64::MAX);
+        let fields = (!self.fields.is_empty()).then(|| self.until.map_or(for_ever, Timestamp));
+        let suspended = self.suspended.map(|suspended| suspended.until.map_or(for_ever, Timestamp));
+        let credits = self.credits.iter().map(|credit| Timestamp::from_secs(credit.end));
+        credits.chain(fields).chain(suspended).max().filter(|over| *over < for_ever)
     }
 }
 

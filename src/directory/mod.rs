@@ -14,12 +14,14 @@ mod change;
 mod current;
 mod kept;
 pub mod keys;
+mod patch;
 mod said;
 mod view;
 
 pub use change::{DirectoryError, Override, Set};
 pub use current::{Assigned, Current, Draft};
-pub use kept::Credit;
+pub use kept::{Credit, Suspension};
+pub use patch::SUSPENDED;
 pub use said::Entry;
 pub use view::View;
 

@@ -15,7 +15,9 @@ pub(super) const fn is_open(scope: Scope) -> bool {
 /// The member, where a limit is the cause and the client may know which.
 pub(super) fn member(rejection: &Rejection, plan: Option<&str>) -> Option<Value> {
     match rejection {
-        Rejection::Limit(refusal) | Rejection::OutputFloor { refusal, .. } => of_refusal(refusal, plan),
+        Rejection::Limit(refusal) | Rejection::Suspended(refusal) | Rejection::OutputFloor { refusal, .. } => {
+            of_refusal(refusal, plan)
+        }
         Rejection::Concurrent { limit, in_flight } => Some(json!({
             "name": "max_in_flight", "scope": "customer", "plan": plan, "unit": "requests",
             "limit": limit, "used": in_flight, "asked": 1, "period": null, "resets_at": null,

@@ -19,6 +19,7 @@ const SNIPPET: usize = 64;
 pub(super) fn message(rejection: &Rejection) -> Cow<'_, str> {
     match rejection {
         Rejection::Limit(refusal) => of_limit(refusal).into(),
+        Rejection::Suspended(_) => "This customer is suspended by its operator: nothing is served meanwhile.".into(),
         Rejection::OutputFloor { refusal, floor, affordable } => of_floor(refusal, *floor, *affordable).into(),
         Rejection::Concurrent { limit, in_flight } => {
             format!("Too many requests at once: {in_flight} of {limit} allowed are in flight. Try again when one has ended.")

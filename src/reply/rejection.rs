@@ -12,6 +12,8 @@ use std::borrow::Cow;
 pub enum Rejection {
     /// A limit said no.
     Limit(Refusal),
+    /// An operator has suspended the customer: its cap of zero dollars said no, also to what costs nothing.
+    Suspended(Refusal),
     /// A dollar cap affords only an answer too short to be of use.
     OutputFloor {
         /// What the cap said, at the output cap that was asked for.

@@ -69,7 +69,7 @@ impl Rejection {
         let never = |shape| Shape { retry: Retry::Never, ..shape };
         let after = |micros, shape| Shape { retry: Retry::After(micros), ..shape };
         match self {
-            Self::Limit(refusal) => of_limit(refusal),
+            Self::Limit(refusal) | Self::Suspended(refusal) => of_limit(refusal),
             Self::OutputFloor { refusal, .. } => {
                 let shape = of_limit(refusal);
                 // The request shrinks with its output, so a fresh period helps even if the wanted length is beyond the whole cap.

@@ -284,14 +284,26 @@ fn decided(gateway: &Gateway, operation: &'static str, decision: Result<Decision
 }
 
 fn refused(call: &Call, admission: &Admission, decision: &Decision, standing: Standing) -> Box<Rejected> {
-    let rejection = match Refusal::worst(&admission.claims, decision) {
-        Some(refusal) => with_floor(refusal, call, admission),
+    let rejection = match (suspended(call, admission, decision), Refusal::worst(&admission.claims, decision)) {
+        (Some(refusal), _) => Rejection::Suspended(refusal),
+        (None, Some(refusal)) => with_floor(refusal, call, admission),
         // A decision that is not admitted without a limit that refused is the store's fault.
-        None => Rejection::LimitsUnavailable,
+        (None, None) => Rejection::LimitsUnavailable,
     };
     let messages = admission.claims.iter().zip(&decision.verdicts).filter(|(claim, _)| claim.measure == Measure::Message);
     let flood = messages.into_iter().any(|(_, verdict)| !verdict.outcome.passes());
     Box::new(Rejected { standing: Some(standing), flood, ..*Box::<Rejected>::from(rejection) })
+}
+
+/// What the cap of zero of a suspended customer said. It is the reason whatever else refuses, too.
+fn suspended(call: &Call, admission: &Admission, decision: &Decision) -> Option<Refusal> {
+    let customer = &call.who.customer;
+    let verdicts = admission.claims.iter().zip(&decision.verdicts).filter(|_| customer.plan.suspended);
+    let closed = |refusal: &Refusal| refusal.measure == Measure::Money && refusal.max == 0;
+    verdicts
+        .filter(|(claim, _)| claim.scope == customer.scope)
+        .filter_map(|(claim, verdict)| Refusal::of(claim, verdict, decision.at))
+        .find(closed)
 }
 
 /// A dollar cap that does not even afford the smallest useful answer says so, with both numbers.

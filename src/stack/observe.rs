@@ -83,7 +83,7 @@ pub fn answer(record: &Record, rejected: &Rejected) -> Reply {
 /// The limit that refused, for log and metrics.
 const fn refused_by(rejection: &Rejection) -> Option<(&'static str, &'static str)> {
     match rejection {
-        Rejection::Limit(refusal) | Rejection::OutputFloor { refusal, .. } => {
+        Rejection::Limit(refusal) | Rejection::Suspended(refusal) | Rejection::OutputFloor { refusal, .. } => {
             Some((refusal.scope.as_str(), refusal.limit.as_str()))
         }
         Rejection::Concurrent { .. } => Some(("customer", "in_flight")),

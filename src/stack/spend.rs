@@ -7,6 +7,7 @@ use super::call::{Call, Rejected, Reply};
 use super::gateway::Gateway;
 use super::serve::Serve;
 use crate::config::policy::Limits;
+use crate::domain::NanoUsd;
 use crate::limit::{Claim, LimitName, Measure, Rule, Scope, ScopeKey};
 use std::sync::Arc;
 use tower::Layer;
@@ -36,6 +37,9 @@ impl<S: Serve<Call, Error = Box<Rejected>>> Serve<Call> for Spend<S> {
         let mut claims = std::mem::take(&mut call.claims);
         let customer = &call.who.customer;
         budgets(&self.gateway, &mut claims, &customer.scope, &customer.plan.limits, &call);
+        if customer.plan.suspended && call.request.is_some() {
+            close(&self.gateway, &mut claims, &call);
+        }
         if let Some((_, scope)) = &customer.user {
             budgets(&self.gateway, &mut claims, scope, &customer.plan.user, &call);
         }
@@ -45,6 +49,23 @@ impl<S: Serve<Call, Error = Box<Rejected>>> Serve<Call> for Spend<S> {
         budgets(&self.gateway, &mut claims, &whole, &call.who.policy.gateway, &call);
         call.claims = claims;
         self.inner.serve(call)
+    }
+}
+
+/// What a call of a suspended customer claims of caps of zero, though it may cost nothing: a nano-dollar, which does not fit. Refused by
+/// the store as ever, which knows whether the suspension is still in force.
+fn close(gateway: &Gateway, claims: &mut Vec<Claim>, call: &Call) {
+    let customer = &call.who.customer;
+    for (period, cap) in customer.plan.limits.spend.iter().filter(|(_, cap)| *cap == NanoUsd::ZERO) {
+        let limit = LimitName::Spend(*period);
+        match claims.iter_mut().find(|claim| claim.scope == customer.scope && claim.limit == limit) {
+            Some(claim) => claim.amount = claim.amount.max(1),
+            None => {
+                let boundaries = gateway.boundaries(&call.who.policy.zone, *period, call.who.at);
+                let rule = Rule::Budget { cap: cap.get(), boundaries };
+                claims.push(Claim { scope: customer.scope.clone(), limit, rule, measure: Measure::Money, amount: 1 });
+            }
+        }
     }
 }
 

@@ -101,3 +101,39 @@ async fn what_makes_no_sense_changes_nothing_and_is_no_part_of_the_trail() {
     assert_eq!(desk.get("/admin/audit").await["changes"], json!([]));
     assert_eq!(desk.get("/admin/overrides").await["overrides"], json!([]));
 }
+
+/// What was passed over in silence: nulls that set nothing, keys said twice, names that are paths, credits that do nothing; and small numbers.
+#[tokio::test]
+async fn what_would_do_nothing_or_something_else_is_said() {
+    let bed = Bed::plus(&format!("{ADMIN}[plans.free]\nrpm = 5\n[customers.f]\nplan = 'free'\n")).await;
+    let desk = Desk(&bed);
+    for (method, path, body, said) in [
+        ("PUT", "/admin/customers/t/override", r#"{"set":{"rpm":null},"by":"ann"}"#, "`rpm` is or holds null"),
+        ("PUT", "/admin/customers/t/override", r#"{"set":{"spend":{"day":null}},"by":"ann"}"#, "`spend` is or holds null"),
+        ("PUT", "/admin/customers/t/override", r#"{"set":{"rpm":1,"rpm":2},"by":"ann"}"#, "the key `rpm` is given twice"),
+        ("PUT", "/admin/customers/t/override", r#"{"set":{"spend":{"day":1,"day":0}},"by":"ann"}"#, "`day` is given twice"),
+        ("PUT", "/admin/plans/p", r#"{"set":{"rpm":null},"by":"ann"}"#, "`rpm` is or holds null"),
+        ("PUT", "/admin/plans/..%2Fx", r#"{"set":{"rpm":1},"by":"ann"}"#, "The name of a new plan"),
+        ("PUT", "/admin/plans/%20x", r#"{"set":{"rpm":1},"by":"ann"}"#, "The name of a new plan"),
+        ("POST", "/admin/customers/t/credits", r#"{"period":"week","dollars":1,"by":"ann"}"#, "none of the week"),
+        ("POST", "/admin/customers/f/credits", r#"{"period":"day","dollars":1,"by":"ann"}"#, "none of the day"),
+        ("POST", "/admin/customers/t/credits", r#"{"period":"day","dollars":9000000,"by":"ann"}"#, "more than $9000000.00"),
+    ] {
+        let (status, answer) = desk.ask(method, path, body).await;
+        let words = answer["error"]["message"].as_str().unwrap_or_default();
+        assert!(status == 400 && words.contains(said), "{method} {path} {body}: {answer}");
+    }
+    assert_eq!(desk.get("/admin/overrides").await["overrides"], json!([]));
+
+    let set = desk.change("PUT", "/admin/customers/t/override", r#"{"set":{"spend":{"day":0.000001}},"by":"ann"}"#).await;
+    assert_eq!(limit(&desk.get("/admin/customers/t").await, "spend_day")["max"], 1_000, "{set}");
+    let (_, answer) = desk.ask("PUT", "/admin/customers/a.b/override", r#"{"set":{"spend":{"day":-1}},"by":"ann"}"#).await;
+    let words = answer["error"]["message"].as_str().unwrap_or_default();
+    assert!(words.starts_with("spend.day: -1 "), "{words}");
+    desk.change("PATCH", "/admin/customers/t/override", r#"{"set":{"suspended":true},"by":"ann"}"#).await;
+    desk.change("POST", "/admin/customers/t/credits", r#"{"period":"day","dollars":1,"by":"ann"}"#).await;
+    let free = r#"{"set":{"suspended":true},"by":"ann"}"#;
+    desk.change("PATCH", "/admin/customers/f/override", free).await;
+    let gift = r#"{"period":"day","dollars":1,"by":"ann"}"#;
+    assert_eq!(desk.refused("POST", "/admin/customers/f/credits", gift).await.0, 400, "a suspension is no cap");
+}

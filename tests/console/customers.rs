@@ -2,6 +2,7 @@
 
 use crate::browser::World;
 use std::time::Duration;
+use tollgate::store::documents::Expected;
 
 /// What an application may call somebody.
 const EVIL: &str = "<script>alert('1')</script>\"/?#%";
@@ -110,7 +111,8 @@ async fn a_customers_page_says_why_it_is_refused_and_shows_its_id_as_text() {
     assert!(page.has("<h1>Customer &lt;script&gt;alert('1')&lt;/script&gt;&quot;/?#%</h1>") && !page.has("<script>alert"));
     for text in [
         "<bdi>open</bdi> (the default plan)",
-        "No limit would refuse",
+        "No limit would refuse the smallest request now; the fullest, ",
+        "a larger request may not fit it.",
         "spend_day",
         "$1000.00",
         "Money by day",
@@ -193,6 +195,48 @@ async fn what_is_set_is_in_force_with_the_next_request() {
         assert!(ann.get(path).await.has("Nothing: the plan holds as it is."));
     }
     told(&world, &["acme", EVIL]).await;
+}
+
+/// A suspension beside limits that end, a credit on top of it, and what is left when it is lifted.
+#[tokio::test]
+async fn a_suspension_changes_nothing_else_and_no_credit_ends_it() {
+    let world = World::new().await;
+    let mut ann = world.operator("ann").await;
+    let path = "/console/customers/acme";
+    let page = ann.get(path).await;
+    let fields = [("rpm", "77"), ("spend_day", "100"), ("for", "12h")];
+    ann.send(&page, &format!("{path}/override"), &fields).await;
+    let ended = "Ends <time datetime=\"2027-01-15T20:00:00Z\"";
+    for lasts in ["", "1h"] {
+        let page = ann.get(path).await;
+        assert!(page.has(ended), "{}", page.text);
+        ann.send(&page, &format!("{path}/suspend"), &[("suspend_for", lasts)]).await;
+        let given = ann.send(&page, &format!("{path}/credit"), &[("dollars", "5"), ("period", "day")]).await;
+        assert_eq!(asks(&world, "acme").await, 402);
+        let page = ann.get(&given.to).await;
+        for text in
+            ["it does not lift the suspension", "Lift the suspension", ended, "Take back rpm", "<strong>Suspended</strong>"]
+        {
+            assert!(page.has(text), "{lasts:?} {text}: {}", page.text);
+        }
+        assert_eq!(page.has("2027-01-15 09:00:00"), lasts == "1h", "its own end: {}", page.text);
+        assert!(ann.get("/console/customers?sort=id").await.has("<strong>suspended</strong>"));
+        let lifted = ann.send(&page, &format!("{path}/lift"), &[]).await;
+        let page = ann.get(&lifted.to).await;
+        assert!(page.has("What was refused lately stands below") || lasts.is_empty(), "{}", page.text);
+        assert!(page.has(ended) && page.has("Take back spend") && !page.has("Lift the suspension"), "{}", page.text);
+        assert_eq!(asks(&world, "acme").await, 200);
+        assert!(!ann.get(&format!("{path}?done=suspend")).await.has("Suspended: from"), "it is not said once it is not so");
+        written(&world).await;
+    }
+    let directory = &world.bed().gateway.directory;
+    let gold = serde_json::Map::from_iter([("rpm".to_owned(), 60.into())]);
+    directory.set_plan("ann", "gold", &gold, Expected::Nothing).await.expect("set");
+    directory.assign_plan("ann", "acme", "gold").await.expect("assigned");
+    directory.clear_plan("ann", "gold", Expected::Anything).await.expect("cleared");
+    let page = ann.get(path).await;
+    assert!(page.has("A plan is gone") && page.has("<bdi>gold</bdi>") && page.has("Take back rpm"), "{}", page.text);
+    told(&world, &["acme"]).await;
 }
 
 #[tokio::test]

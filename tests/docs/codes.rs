@@ -25,6 +25,7 @@ fn rejections() -> Vec<Rejection> {
         Rejection::Limit(refusal(Scope::Customer, LimitName::Spend(day), Measure::Money, Remedy::NextPeriod(1), 1)),
         Rejection::Limit(refusal(Scope::Customer, LimitName::TokenQuota(day), Measure::Tokens, Remedy::NextPeriod(1), 1)),
         Rejection::Limit(refusal(Scope::Customer, LimitName::Tpm, Measure::Tokens, Remedy::Never, 11)),
+        Rejection::Suspended(refusal(Scope::Customer, LimitName::Spend(day), Measure::Money, Remedy::NextPeriod(1), 1)),
         Rejection::OutputFloor {
             refusal: refusal(Scope::Customer, LimitName::Spend(day), Measure::Money, Remedy::NextPeriod(1), 1),
             floor: 16,
@@ -95,6 +96,7 @@ fn listed(rejection: &Rejection) {
         )
         | Rejection::Upstream(UpstreamFault::Connect | UpstreamFault::Timeout | UpstreamFault::Broken)
         | Rejection::Limit(_)
+        | Rejection::Suspended(_)
         | Rejection::OutputFloor { .. }
         | Rejection::Concurrent { .. }
         | Rejection::Overloaded { .. }
@@ -191,6 +193,7 @@ fn the_table_of_the_admin_listener_names_every_code_with_its_status() {
         Fault::RequestTooLarge,
         Fault::RequestTimeout,
         Fault::InvalidRequest(String::new()),
+        Fault::PlanInUse { customers: Vec::new(), more: false },
         Fault::KeyNotFound,
         Fault::KeyRefused(String::new()),
         Fault::Internal,

@@ -34,7 +34,7 @@ pub struct CustomerLine {
     pub plan: String,
     /// Who gave it.
     pub assigned: Assigned,
-    /// Whether a dollar cap of zero shuts it out of all that costs something.
+    /// Whether an operator has suspended it, with `suspended` or a dollar cap of zero in its override.
     pub suspended: bool,
     /// Whether something is set for it at run time.
     pub overridden: bool,
@@ -95,7 +95,7 @@ pub async fn known(
     }
     for (id, said) in gateway.directory.overrides(from, limit + 1).await? {
         // One whose time is over says nothing any more.
-        if !said.fields.is_empty() || !said.credits.is_empty() {
+        if !said.is_empty() {
             all.entry(id).or_default().said = Some(said);
         }
     }
@@ -145,7 +145,7 @@ pub async fn lines(gateway: &Gateway, page: Vec<(String, Known)>) -> Result<Vec<
             Ok::<_, StoreError>(CustomerLine {
                 plan: current.plan.name.to_string(),
                 assigned: current.assigned,
-                suspended: spend.iter().any(|line| line.cap == 0),
+                suspended: current.plan.suspended,
                 overridden,
                 spend,
                 seen_at: known.seen.as_ref().map(Seen::when).map(rfc3339),

@@ -11,7 +11,7 @@ mod list;
 mod view;
 
 pub use list::{CustomerLine, CustomerPage, Known, SpendLine, known, lines, list};
-pub use view::{CustomerView, HoldView, InFlightView, view};
+pub use view::{CustomerView, Fullest, HoldView, InFlightView, view};
 
 use super::{Fault, Shared, input, reply};
 use crate::domain::{CustomerId, UserId};

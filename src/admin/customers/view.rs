@@ -33,8 +33,12 @@ pub struct CustomerView {
     pub seen_plan: Option<String>,
     /// Who gave the plan.
     pub assigned: Assigned,
+    /// The plan that its override names though there is none of that name any more; what else the override says holds. Null: none.
+    pub plan_gone: Option<String>,
     /// Whether `[customers.ID]` of the configuration says something of it.
     pub configured: bool,
+    /// Whether an operator has suspended it: nothing is served, whatever it costs and whatever credits there are.
+    pub suspended: bool,
     /// The plan in force, with everything that is set for this customer.
     pub plan: PlanShape,
     /// What is set at run time; null: nothing.
@@ -42,6 +46,8 @@ pub struct CustomerView {
     pub said: Option<OverrideView>,
     /// Limits that would refuse the smallest request now: `limit` of those in `limits`, or `in_flight`.
     pub refusing: Vec<String>,
+    /// Of the limits that would not refuse it the one that is used furthest: a larger request may not fit. Null: there is none.
+    pub fullest: Option<Fullest>,
     /// How each limit stands.
     pub limits: Vec<LimitStanding>,
     /// Requests in flight.
@@ -52,6 +58,29 @@ pub struct CustomerView {
     pub more_holds: u64,
     /// Its latest requests that were not served as asked, the latest first; at most 30, as old as records are kept.
     pub refusals: Vec<Notable>,
+}
+
+/// The limit that is used furthest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Fullest {
+    /// Whose: `customer` or `user`.
+    pub scope: String,
+    /// Which.
+    pub limit: String,
+    /// How much of it is used and held, in thousandths, rounded down.
+    pub permille: u64,
+}
+
+impl Fullest {
+    fn of(limits: &[LimitStanding]) -> Option<Self> {
+        let open = limits.iter().filter(|limit| matches!(limit.room, Room::Open | Room::Waits));
+        let part = |limit: &LimitStanding| {
+            let taken = u128::from(limit.used) + u128::from(limit.held);
+            (taken * 1_000).checked_div(u128::from(limit.max)).map(|part| u64::try_from(part).unwrap_or(u64::MAX))
+        };
+        let (permille, limit) = open.filter_map(|limit| Some((part(limit)?, limit))).max_by_key(|(part, _)| *part)?;
+        Some(Self { scope: limit.scope.clone(), limit: limit.limit.clone(), permille })
+    }
 }
 
 /// Requests in flight.
@@ -90,7 +119,7 @@ pub async fn view(gateway: &Gateway, id: &CustomerId, user: Option<&UserId>) -> 
     let policy = gateway.policy.load_full();
     let plans = gateway.directory.current_view(&policy).await?;
     let current = gateway.directory.current(&plans, id.as_str()).await?;
-    let Current { plan, assigned, configured, said } = current;
+    let Current { plan, assigned, configured, gone, said } = current;
     let now = gateway.clock.now();
     let customer = Customer::new(id.clone(), plan.clone(), user.cloned());
     let periods = |period| gateway.boundaries(&policy.zone, period, now);
@@ -120,10 +149,13 @@ pub async fn view(gateway: &Gateway, id: &CustomerId, user: Option<&UserId>) -> 
         seen_at: seen.as_ref().map(Seen::when).map(rfc3339),
         seen_plan: seen.and_then(|seen| seen.plan).map(String::from),
         assigned,
+        plan_gone: gone.map(String::from),
         configured,
+        suspended: plan.suspended,
         plan: PlanShape::of(&plan),
         said: said.as_ref().map(OverrideView::of),
         refusing,
+        fullest: Fullest::of(&limits),
         limits,
         in_flight,
         holds,

@@ -173,6 +173,7 @@ pub fn ready(name: &Arc<str>, plan: &file::Plan, findings: &mut Findings) -> Pla
         on_spend: steps(plan.on_spend.as_ref(), &[Step::Cheaper, Step::Handoff], findings),
         on_tokens: steps(plan.on_tokens.as_ref(), &[], findings),
         on_provider: steps(plan.on_provider.as_ref(), &[Step::Cheaper, Step::Handoff], findings),
+        suspended: false,
     }
 }
 

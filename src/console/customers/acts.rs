@@ -151,10 +151,8 @@ pub(super) async fn suspend(
     form: Form,
 ) -> Result<Response, Trouble> {
     let id = id(&shared, &path)?;
-    // Without an end of its own it may not end with what is set already.
-    let lasts = Some(form.get("suspend_for")).filter(|text| !text.is_empty()).unwrap_or("forever");
-    let patch = Map::from_iter([("spend".to_owned(), json!({ "day": 0 }))]);
-    match patched(&shared, &visit, &id, patch, Some(lasts)).await {
+    let lasts = Some(form.get("suspend_for")).filter(|text| !text.is_empty());
+    match overrides::suspend(&shared.gateway, id.as_str(), lasts, visit.operator()).await {
         Err(Fault::InvalidRequest(words)) => {
             let wrong = vec![("suspend_for", words.replace("`for`", "The time"))];
             page(&shared, &visit, &id, "", &Refused { typed: form, wrong }).await
@@ -165,8 +163,7 @@ pub(super) async fn suspend(
 
 pub(super) async fn lift(State(shared): State<Shared>, visit: Visit, Path(path): Path<String>) -> Result<Response, Trouble> {
     let id = id(&shared, &path)?;
-    let patch = Map::from_iter([("spend".to_owned(), json!({ "day": null }))]);
-    done(&id, patched(&shared, &visit, &id, patch, None).await, "lift")
+    done(&id, overrides::lift(&shared.gateway, id.as_str(), visit.operator()).await, "lift")
 }
 
 pub(super) async fn clear(State(shared): State<Shared>, visit: Visit, Path(path): Path<String>) -> Result<Response, Trouble> {

@@ -6,6 +6,7 @@ use super::path;
 use super::view::Refused;
 use crate::admin::customers::CustomerView;
 use crate::admin::overrides::{CreditView, OverrideView};
+use crate::directory::SUSPENDED;
 use crate::domain::NanoUsd;
 use maud::{Markup, html};
 use serde_json::Value;
@@ -25,7 +26,6 @@ const FIELDS: [(&str, &str, &str); 8] = [
 pub(super) fn all(seen: &CustomerView, visit: &Visit, refused: &Refused) -> Markup {
     let base = path(&seen.customer);
     let typed = |field: &str| refused.typed.get(field).to_owned();
-    let suspended = seen.limits.iter().any(|limit| limit.scope == "customer" && limit.limit == "spend_day" && limit.max == 0);
     html! {
         @match &seen.said {
             Some(said) => (set(said, &base, visit)),
@@ -49,11 +49,15 @@ pub(super) fn all(seen: &CustomerView, visit: &Visit, refused: &Refused) -> Mark
                 button type="submit" { "Add the credit" }
             }
         }
-        @if suspended {
+        @if seen.suspended {
             form method="post" action={ (base) "/lift" } {
                 (hidden_csrf(visit))
                 h3 { "Suspended" }
-                p.hint #lift-hint { "Takes a cap of zero dollars a day back that was set here; one of the plan or the configuration stays." }
+                p {
+                    "Nothing is served, whatever credits there are"
+                    @match seen.said.as_ref().and_then(|said| said.suspended_until.as_ref()) { Some(until) => { ", until " (moment(until)) "." }, None => "." }
+                }
+                p.hint #lift-hint { "Whatever else is set here holds as before, and ends when it would have. A cap of zero dollars set here is taken back." }
                 button type="submit" aria-describedby="lift-hint" { "Lift the suspension" }
             }
         } @else {
@@ -61,7 +65,7 @@ pub(super) fn all(seen: &CustomerView, visit: &Visit, refused: &Refused) -> Mark
                 (hidden_csrf(visit))
                 h3 #suspend-title { "Suspend" }
                 div.row {
-                    (line("suspend_for", "Suspend for", &typed("suspend_for"), Some("such as 12h; empty: until it is lifted. A cap of zero dollars takes the place of the day's cap that is set here"), refused.of("suspend_for")))
+                    (line("suspend_for", "Suspend for", &typed("suspend_for"), Some("such as 12h; empty: until it is lifted. Whatever else is set here stays, with its end"), refused.of("suspend_for")))
                     button type="submit" { "Suspend" }
                 }
             }
@@ -92,10 +96,10 @@ fn set(said: &OverrideView, base: &str, visit: &Visit) -> Markup {
         |credit: &CreditView| vec![html! { (NanoUsd::new(credit.nano_usd)) }, html! { (credit.period) }, moment(&credit.until)];
     let credit_heads = [Head::Text("Credit"), Head::Text("Of the"), Head::Text("Until")];
     html! {
-        p {
+        @if said.set.keys().any(|key| key != SUSPENDED) { p {
             @match &said.until { Some(until) => { "Ends " (moment(until)) "." }, None => "Holds until it is taken back." }
-        }
-        (parts::table(&Table { caption: "What differs from the plan", heads: &heads, rows: said.set.iter().map(row).collect(), empty: "Nothing." }))
+        } }
+        (parts::table(&Table { caption: "What differs from the plan", heads: &heads, rows: said.set.iter().filter(|(key, _)| *key != SUSPENDED).map(row).collect(), empty: "Nothing." }))
         @if !said.credits.is_empty() {
             (parts::table(&Table { caption: "Credits", heads: &credit_heads, rows: said.credits.iter().map(credit).collect(), empty: "None." }))
         }

@@ -5,7 +5,7 @@ use super::super::gate::{Form, Visit};
 use super::super::page::{Page, Section, Trouble};
 use super::super::parts::{self, Head, Table, error_list, facts, foreign, gauge, grouped, moment};
 use super::{charts, forms, id};
-use crate::admin::customers::{CustomerView, HoldView, view};
+use crate::admin::customers::{CustomerView, Fullest, HoldView, view};
 use crate::admin::shown::{LimitStanding, Room, Unit};
 use crate::directory::Assigned;
 use crate::domain::{CustomerId, NanoUsd};
@@ -57,7 +57,7 @@ pub(super) async fn page(
     Ok(page.answer(
         status,
         &html! {
-            @if let Some(words) = said(done) { (parts::done(words)) }
+            @if let Some(words) = said(done, seen.suspended) { (parts::done(words)) }
             (error_list(&wrong))
             div #standing data-live {
                 (standing(&seen))
@@ -74,12 +74,17 @@ pub(super) async fn page(
 }
 
 /// The sentence for what has just been done; what is not one of these says nothing.
-fn said(done: &str) -> Option<&'static str> {
+fn said(done: &str, suspended: bool) -> Option<&'static str> {
     Some(match done {
+        // Somebody else may have been there meanwhile, or the page is looked at again later.
+        "suspend" if !suspended => return None,
+        "lift" if suspended => return None,
+        "credit" if suspended => "The credit is added, until the period is over; it does not lift the suspension.",
+
         "override" => "Set, from the next request on every gateway.",
         "unset" => "Taken back; there the plan holds again.",
-        "suspend" => "Suspended: from the next request on, nothing that costs money is served.",
-        "lift" => "Lifted: the plan's cap of the day holds again.",
+        "suspend" => "Suspended: from the next request on, nothing is served.",
+        "lift" => "Lifted: what was set before the suspension holds again.",
         "clear" => "Everything that was set is taken back, credits included.",
         "credit" => "The credit is added, until the period is over.",
         _ => return None,
@@ -96,9 +101,13 @@ fn standing(seen: &CustomerView) -> Markup {
     html! {
         p role="status" {
             @if matches!(seen.assigned, Assigned::Unknown) { strong { "Refused:" } " the customer is not known to the configuration." }
-            @else if seen.refusing.is_empty() { "No limit would refuse the smallest request now." }
+            @else if seen.suspended { strong { "Suspended" } " by an operator: " strong { "Refused now" } " by " (seen.refusing.join(", ")) "." }
+            @else if seen.refusing.is_empty() { (open(seen)) }
             @else { strong { "Refused now" } " by " (seen.refusing.join(", ")) "." }
             @if !seen.known { " Nobody of this id was seen in the last three months; this is how it would be served." }
+        }
+        @if let Some(plan) = &seen.plan_gone {
+            p role="status" { strong { "A plan is gone:" } " the override names " (foreign(plan)) ", and there is no such plan any more. What else is set holds." }
         }
         (facts(&[
             ("Plan", html! { (foreign(&seen.plan.name)) " (" (origin) ")" }),
@@ -110,6 +119,20 @@ fn standing(seen: &CustomerView) -> Markup {
                 @match seen.plan.max_output_tokens { Some(tokens) => { (grouped(tokens)) " tokens" }, None => "no limit" }
             }),
         ]))
+    }
+}
+
+/// Nothing is shut: how near the limits are, and where what was refused stands all the same.
+fn open(seen: &CustomerView) -> Markup {
+    html! {
+        "No limit would refuse the smallest request now"
+        @match &seen.fullest {
+            Some(Fullest { limit, permille, .. }) => {
+                "; the fullest, " (limit) ", is used to " (permille / 10) "." (permille % 10) " %, and a larger request may not fit it."
+            }
+            None => ".",
+        }
+        @if !seen.refusals.is_empty() { " What was refused lately stands below, with its cause." }
     }
 }
 

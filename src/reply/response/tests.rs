@@ -25,6 +25,7 @@ fn plan() -> Plan {
         on_spend: Vec::new(),
         on_tokens: Vec::new(),
         on_provider: Vec::new(),
+        suspended: false,
     }
 }
 
@@ -362,6 +363,21 @@ fn a_budget_is_in_flight_or_spent() {
             }),
             upgrade: true,
             message: "This customer's daily spending cap of $0.00 allows nothing.",
+        },
+        Row {
+            rejection: Rejection::Suspended(spend(Scope::Customer, [0, 0, 0, 1], Remedy::NextPeriod(HALF_DAY))),
+            status: 402,
+            openai: "insufficient_quota",
+            anthropic: "billing_error",
+            code: "spend_cap_exceeded",
+            param: None,
+            retry: ["", "", "false"],
+            limit: json!({
+                "name": "spend_day", "scope": "customer", "plan": "individual", "unit": "usd", "period": "day",
+                "limit": 0.0, "used": 0.0, "held": 0.0, "asked": 1e-9, "resets_at": "2026-12-01T00:00:00Z",
+            }),
+            upgrade: false,
+            message: "This customer is suspended by its operator: nothing is served meanwhile.",
         },
         Row {
             rejection: Rejection::Limit(spend(
