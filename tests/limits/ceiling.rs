@@ -4,6 +4,9 @@ use crate::fixture::{Answer, Hand, SECOND, Store, answer, bed, bed_with, on_both
 use tollgate::demo::ProviderOptions;
 
 const POOLS: &str = r#"
+# Levels go by the real time and are another matter: here they begin beyond what a ceiling lets through.
+[levels]
+at = [101, 102, 103]
 [retry]
 max = 0
 wait_budget = "0s"
