@@ -128,8 +128,13 @@ pub async fn view(gateway: &Gateway, id: &CustomerId, user: Option<&UserId>) -> 
         asked.extend(claims(scope, &plan.user, periods));
     }
     let look = Look { customer: customer.scope.clone(), claims: asked };
-    let looked = gateway.ledger.look(&look, None).await?;
+    let mut looked = gateway.ledger.look(&look, None).await?;
     let (seen, refusals) = tokio::try_join!(gateway.records.seen(id.as_str()), gateway.records.refusals(id.as_str()))?;
+    let running = gateway.settler.running().of(&customer.scope);
+    // What runs here was admitted before: what the store did not tell of has come since, and is told of now.
+    if running.iter().any(|one| looked.holds.iter().all(|hold| hold.reservation != one.reservation)) {
+        looked = gateway.ledger.look(&look, None).await?;
+    }
 
     let standing = |(claim, verdict)| LimitStanding::of(claim, verdict, looked.at);
     let limits: Vec<_> = look.claims.iter().zip(&looked.verdicts).map(standing).collect();
@@ -139,7 +144,7 @@ pub async fn view(gateway: &Gateway, id: &CustomerId, user: Option<&UserId>) -> 
     if in_flight.max.is_some_and(|max| in_flight.here >= max) {
         refusing.push("in_flight".to_owned());
     }
-    let mut holds = holds(&looked, gateway.settler.running().of(&customer.scope), now);
+    let mut holds = holds(&looked, running, now);
     let more_holds = holds.len().saturating_sub(LISTED) as u64;
     holds.truncate(LISTED);
     Ok(CustomerView {
