@@ -27,7 +27,7 @@ local EXACT = 9007199254740992          -- 2^53
 local HOUR_MS, DAY_MS = 3600000, 86400000
 local SLACK_MS = 600000                 -- granted on top of a needed time to live, so that not every call must prolong it
 
--- The limits in the order of their numbers (limit_number in src/store/redis/stored.rs).
+-- The limits in the order of their numbers (LimitName::ALL in src/limit/claim.rs).
 local LIMITS = { 'messages', 'rpm', 'tpm', 'input_tpm', 'output_tpm', 'rpd', 'tpd', 'spend_day', 'spend_week', 'spend_month',
   'requests_day', 'requests_week', 'requests_month', 'tokens_day', 'tokens_week', 'tokens_month' }
 

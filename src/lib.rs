@@ -8,7 +8,7 @@
 //! reconcile  the provider's exports beside the history; pure
 //! server     the listener: connections in, a graceful end
 //! reload     another configuration while it runs, whole or not at all
-//! console    pages for operators, in a browser: overview, desk, lab, settings
+//! console    pages for operators, in a browser: overview, levels, customers, keys, requests, desk, lab, settings
 //! admin      the listener for operators: who may, and the desk
 //! stack      the thirteen layers a request passes, in order; routes
 //! lab        what would happen: the limiter under a virtual clock, scenarios, replays

@@ -78,6 +78,50 @@ pub enum LimitName {
 }
 
 impl LimitName {
+    /// All of them, each at its [`LimitName::ordinal`].
+    pub const ALL: [Self; 16] = [
+        Self::Messages,
+        Self::Rpm,
+        Self::Tpm,
+        Self::InputTpm,
+        Self::OutputTpm,
+        Self::Rpd,
+        Self::Tpd,
+        Self::Spend(Period::Day),
+        Self::Spend(Period::Week),
+        Self::Spend(Period::Month),
+        Self::RequestQuota(Period::Day),
+        Self::RequestQuota(Period::Week),
+        Self::RequestQuota(Period::Month),
+        Self::TokenQuota(Period::Day),
+        Self::TokenQuota(Period::Week),
+        Self::TokenQuota(Period::Month),
+    ];
+
+    /// Its place among all limits, below 16. What is stored in Redis goes by it, so it never changes.
+    #[must_use]
+    pub const fn ordinal(self) -> u8 {
+        const fn of(period: Period) -> u8 {
+            match period {
+                Period::Day => 0,
+                Period::Week => 1,
+                Period::Month => 2,
+            }
+        }
+        match self {
+            Self::Messages => 0,
+            Self::Rpm => 1,
+            Self::Tpm => 2,
+            Self::InputTpm => 3,
+            Self::OutputTpm => 4,
+            Self::Rpd => 5,
+            Self::Tpd => 6,
+            Self::Spend(period) => 7 + of(period),
+            Self::RequestQuota(period) => 10 + of(period),
+            Self::TokenQuota(period) => 13 + of(period),
+        }
+    }
+
     /// The spelling used in error bodies, headers and logs.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

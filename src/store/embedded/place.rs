@@ -1,6 +1,5 @@
 //! Two small numbers in the slots of [`super::part`]: which limit, and until when. A million customers have five slots each.
 
-use crate::domain::Period;
 use crate::limit::{LimitName, Scope};
 
 /// Which limit of an owner, in a byte. The scope belongs to it because a user, an app and a pool may share a name.
@@ -8,25 +7,6 @@ use crate::limit::{LimitName, Scope};
 pub struct Place(u8);
 
 const SCOPES: [Scope; 6] = [Scope::User, Scope::Customer, Scope::App, Scope::Share, Scope::Pool, Scope::Gateway];
-
-const LIMITS: [LimitName; 16] = [
-    LimitName::Messages,
-    LimitName::Rpm,
-    LimitName::Tpm,
-    LimitName::InputTpm,
-    LimitName::OutputTpm,
-    LimitName::Rpd,
-    LimitName::Tpd,
-    LimitName::Spend(Period::Day),
-    LimitName::Spend(Period::Week),
-    LimitName::Spend(Period::Month),
-    LimitName::RequestQuota(Period::Day),
-    LimitName::RequestQuota(Period::Week),
-    LimitName::RequestQuota(Period::Month),
-    LimitName::TokenQuota(Period::Day),
-    LimitName::TokenQuota(Period::Week),
-    LimitName::TokenQuota(Period::Month),
-];
 
 impl Place {
     /// The place of a limit of this scope.
@@ -39,19 +19,7 @@ impl Place {
             Scope::Pool => 4,
             Scope::Gateway => 5,
         };
-        let limit = match limit {
-            LimitName::Messages => 0,
-            LimitName::Rpm => 1,
-            LimitName::Tpm => 2,
-            LimitName::InputTpm => 3,
-            LimitName::OutputTpm => 4,
-            LimitName::Rpd => 5,
-            LimitName::Tpd => 6,
-            LimitName::Spend(period) => 7 + of(period),
-            LimitName::RequestQuota(period) => 10 + of(period),
-            LimitName::TokenQuota(period) => 13 + of(period),
-        };
-        Self(scope << 4 | limit)
+        Self(scope << 4 | limit.ordinal())
     }
 
     /// The scope.
@@ -61,15 +29,7 @@ impl Place {
 
     /// The limit.
     pub const fn limit(self) -> LimitName {
-        LIMITS[(self.0 & 15) as usize]
-    }
-}
-
-const fn of(period: Period) -> u8 {
-    match period {
-        Period::Day => 0,
-        Period::Week => 1,
-        Period::Month => 2,
+        LimitName::ALL[(self.0 & 15) as usize]
     }
 }
 
@@ -101,7 +61,7 @@ mod tests {
     fn every_place_says_which_limit_it_is_of() {
         let mut seen = std::collections::HashSet::new();
         for scope in SCOPES {
-            for limit in LIMITS {
+            for limit in LimitName::ALL {
                 let place = Place::of(scope, limit);
                 assert_eq!((place.scope(), place.limit()), (scope, limit));
                 assert!(seen.insert(place.0));

@@ -134,13 +134,15 @@ struct Turn<'a>(&'a Asks);
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         let mut waiting = self.0.0.waiting.lock();
-        if waiting.queue.is_empty() {
-            waiting.under_way -= 1;
-        } else {
-            drop(waiting);
-            let asks = self.0.clone();
-            // Ends by itself; requests wait for it, so a graceful end does.
-            tokio::spawn(async move { asks.drive().await });
+        // Without a runtime, at its end, nobody waits any more.
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) if !waiting.queue.is_empty() => {
+                drop(waiting);
+                let asks = self.0.clone();
+                // Ends by itself; requests wait for it, so a graceful end does.
+                runtime.spawn(async move { asks.drive().await });
+            }
+            _ => waiting.under_way -= 1,
         }
     }
 }

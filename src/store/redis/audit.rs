@@ -292,7 +292,7 @@ impl Walk {
             let StoredBudget { limit, periods, .. } = match budget {
                 Ok(budget) => budget,
                 Err(number) => {
-                    let limit = stored::LIMITS.get(usize::from(number).wrapping_sub(1));
+                    let limit = stored::limit_numbered(number);
                     let field = limit.map_or_else(|| format!("limit {number}"), |limit| limit.as_str().to_owned());
                     self.audit.finds(Difference::Unreadable { key: key.to_owned(), field });
                     continue;

@@ -7,7 +7,6 @@
 //! are kept there as well: the group `{shared}` has `holds`, `lost`, `ends0` and `ends1` of its own for each customer.
 
 use super::slots::{Group, Tag};
-use super::stored::LIMITS;
 use crate::limit::{LimitName, Scope, ScopeKey};
 use foldhash::HashMap;
 use redis::{RedisWrite, ToRedisArgs};
@@ -226,7 +225,7 @@ impl<'a> KeySet<'a> {
 
 /// The budget or quota of this name.
 pub(super) fn budget_named(name: &[u8]) -> Option<LimitName> {
-    LIMITS.into_iter().find(|limit| limit.period().is_some() && limit.as_str().as_bytes() == name)
+    LimitName::ALL.into_iter().find(|limit| limit.period().is_some() && limit.as_str().as_bytes() == name)
 }
 
 #[cfg(test)]

@@ -1,29 +1,8 @@
 //! Numbers as the scripts read and write them, and what they store: packed as little-endian doubles, which hold every integer up to 2⁵³
 //! and cost a script a tenth of the time of digits. The layout stands at the top of `lua/states.lua`.
 
-use crate::domain::Period;
 use crate::limit::LimitName;
 use crate::limit::bucket::MAX_EXACT;
-
-/// All limits, in the order of their numbers: `LIMITS` in `lua/states.lua`.
-pub(super) const LIMITS: [LimitName; 16] = [
-    LimitName::Messages,
-    LimitName::Rpm,
-    LimitName::Tpm,
-    LimitName::InputTpm,
-    LimitName::OutputTpm,
-    LimitName::Rpd,
-    LimitName::Tpd,
-    LimitName::Spend(Period::Day),
-    LimitName::Spend(Period::Week),
-    LimitName::Spend(Period::Month),
-    LimitName::RequestQuota(Period::Day),
-    LimitName::RequestQuota(Period::Week),
-    LimitName::RequestQuota(Period::Month),
-    LimitName::TokenQuota(Period::Day),
-    LimitName::TokenQuota(Period::Week),
-    LimitName::TokenQuota(Period::Month),
-];
 
 /// Kinds of states and of rules: their letters.
 pub(super) const BUCKET: u8 = b'b';
@@ -40,27 +19,14 @@ const NUMBER: usize = 8;
 const OF_BUCKET: usize = 4;
 const OF_BUDGET: usize = 7;
 
-/// The number of a limit.
+/// The number of a limit: its place in `LIMITS` of `lua/states.lua`, which counts from one.
 pub(super) const fn limit_number(limit: LimitName) -> u8 {
-    const fn of(period: Period) -> u8 {
-        match period {
-            Period::Day => 0,
-            Period::Week => 1,
-            Period::Month => 2,
-        }
-    }
-    match limit {
-        LimitName::Messages => 1,
-        LimitName::Rpm => 2,
-        LimitName::Tpm => 3,
-        LimitName::InputTpm => 4,
-        LimitName::OutputTpm => 5,
-        LimitName::Rpd => 6,
-        LimitName::Tpd => 7,
-        LimitName::Spend(period) => 8 + of(period),
-        LimitName::RequestQuota(period) => 11 + of(period),
-        LimitName::TokenQuota(period) => 14 + of(period),
-    }
+    limit.ordinal() + 1
+}
+
+/// The limit of this number.
+pub(super) fn limit_numbered(number: u8) -> Option<LimitName> {
+    LimitName::ALL.get(usize::from(number.checked_sub(1)?)).copied()
 }
 
 /// Numbers for a script.
@@ -141,7 +107,7 @@ pub(super) fn budgets(stored: &[u8]) -> Option<Vec<Result<StoredBudget, u8>>> {
 }
 
 fn budget(limit: u8, numbers: &[u8]) -> Option<StoredBudget> {
-    let limit = *LIMITS.get(usize::from(limit).checked_sub(1)?)?;
+    let limit = limit_numbered(limit)?;
     limit.period()?;
     let numbers = unpacked(numbers)?;
     let numbers = numbers.into_iter().map(|number| u64::try_from(number).ok()).collect::<Option<Vec<_>>>()?;
@@ -156,6 +122,7 @@ fn budget(limit: u8, numbers: &[u8]) -> Option<StoredBudget> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::domain::Period;
 
     /// A stored string with one budget, as `states.lua` packs it.
     pub(in crate::store::redis) fn stored(limit: LimitName, numbers: [f64; 7]) -> Vec<u8> {
@@ -171,9 +138,9 @@ pub(super) mod tests {
         let script = include_str!("../../../lua/states.lua");
         let names = script.split_once("local LIMITS = {").and_then(|(_, rest)| rest.split_once('}')).expect("the list").0;
         let names: Vec<_> = names.split(',').map(|name| name.trim().trim_matches('\'')).collect();
-        assert_eq!(names, LIMITS.map(LimitName::as_str));
-        for (n, limit) in (1..).zip(LIMITS) {
-            assert_eq!(limit_number(limit), n, "{limit:?}");
+        assert_eq!(names, LimitName::ALL.map(LimitName::as_str));
+        for (n, limit) in (1..).zip(LimitName::ALL) {
+            assert_eq!((limit_number(limit), limit_numbered(n)), (n, Some(limit)));
         }
     }
 

@@ -62,7 +62,7 @@ impl Names {
         Some(Self { holds: key.to_owned(), index, customer: customer.to_owned() })
     }
 
-    /// Where holds of a budget in this hash would be.
+    /// Where holds of a budget under this key would be.
     pub(super) fn beside(key: &str, clustered: bool) -> Beside {
         let tag = format!("tg1:{{{}}}", slots::tag_of(key));
         if !clustered && tag != SHARED {
