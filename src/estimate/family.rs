@@ -8,6 +8,8 @@ use super::{
     vision::{Detail, Fit, ImageRule, Patches},
 };
 use crate::wire::{Api, Dialect};
+use memchr::memmem::Finder;
+use std::sync::LazyLock;
 
 /// The rules for one family of models.
 #[derive(Debug)]
@@ -187,6 +189,23 @@ static FAMILIES: &[Family] = &[
     Family { prefixes: &["gemini-"], factor_permille: Some(1_000), image: ImageRule::Gemini, audio_per_10s: 320, ..OPENAI },
 ];
 
+/// The prefixes of all families and the families' numbers, by first letter, longest first: models are looked up several times a request.
+static BY_LETTER: LazyLock<Vec<Vec<(&[u8], usize)>>> = LazyLock::new(|| {
+    let mut letters = vec![Vec::new(); 256];
+    for (index, family) in FAMILIES.iter().enumerate() {
+        for prefix in family.prefixes.iter().map(|prefix| prefix.as_bytes()) {
+            letters[usize::from(prefix[0])].push((prefix, index));
+        }
+    }
+    for letter in &mut letters {
+        letter.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
+    }
+    letters
+});
+
+/// Clouds spell Anthropic's models so.
+static BEHIND_VENDOR: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("anthropic.claude-"));
+
 const UNKNOWN: usize = 0;
 const UNKNOWN_CLAUDE: usize = 1;
 
@@ -198,20 +217,11 @@ impl Family {
 
     /// The number of that family, below the length of the list.
     pub(crate) fn index_of(model: &str, api: Api) -> usize {
-        let name = base_name(model);
-        let longest = FAMILIES
-            .iter()
-            .enumerate()
-            .flat_map(|(index, family)| family.prefixes.iter().map(move |prefix| (prefix.len(), *prefix, index)))
-            .filter(|(len, prefix, _)| {
-                // The first letter rules out nearly all of them.
-                let (name, prefix) = (name.as_bytes(), prefix.as_bytes());
-                name.first().zip(prefix.first()).is_some_and(|(a, b)| a.eq_ignore_ascii_case(b))
-                    && name.get(..*len).is_some_and(|head| head.eq_ignore_ascii_case(prefix))
-            })
-            .max_by_key(|(len, ..)| *len);
+        let name = base_name(model).as_bytes();
+        let alike = name.first().map_or(&[][..], |first| &BY_LETTER[usize::from(first.to_ascii_lowercase())]);
+        let longest = alike.iter().find(|(prefix, _)| name.get(..prefix.len()).is_some_and(|head| head.eq_ignore_ascii_case(prefix)));
         match (longest, api.dialect()) {
-            (Some((.., index)), _) => index,
+            (Some((_, index)), _) => *index,
             (None, Dialect::OpenAi) => UNKNOWN,
             (None, Dialect::Anthropic) => UNKNOWN_CLAUDE,
         }
@@ -235,7 +245,7 @@ fn base_name(model: &str) -> &str {
         None => model,
     };
     let name = model.rsplit('/').next().unwrap_or(model);
-    name.find("anthropic.claude-").map_or(name, |at| &name[at + "anthropic.".len()..])
+    BEHIND_VENDOR.find(name.as_bytes()).map_or(name, |at| &name[at + "anthropic.".len()..])
 }
 
 #[cfg(test)]

@@ -14,8 +14,8 @@ const SHARDS: usize = 16;
 /// Drawn anew by each process.
 static SECRET: LazyLock<u64> = LazyLock::new(|| fastrand::u64(..));
 
-/// Shorter pieces are counted faster than they are looked up.
-pub(crate) const SMALLEST: usize = 128;
+/// Shorter pieces are counted nearly as fast as they are looked up, and seldom come again.
+pub(crate) const SMALLEST: usize = 40;
 
 /// 128 bits over the kind, the rules and the bytes of a piece, under a secret of this process. Two pieces that share them would share a
 /// count, which settlement corrects; without the secret nobody can look for such a pair. A cryptographic hash took 4 % of a

@@ -1,5 +1,6 @@
 //! One connection, HTTP/1.1 or HTTP/2, to its end.
 
+use super::door::Front;
 use super::first::{self, Speaks};
 use super::stall::Impatient;
 use super::unread;
@@ -19,14 +20,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use tower::ServiceExt;
 
 /// Serves it by the settings of the moment it came in; a request on it has the policy of the moment it arrives. Whoever has said nothing
 /// when `closing` comes is not waited for.
 pub(super) fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     stream: S,
     peer: SocketAddr,
-    router: axum::Router,
+    front: Front,
     settings: &Settings,
     (graceful, closing): (Watcher, CancellationToken),
 ) -> Pin<Box<impl Future<Output = ()> + Send + 'static>> {
@@ -38,11 +38,11 @@ pub(super) fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         request.extensions_mut().insert(Peer(peer));
         let persists = request.version() < http::Version::HTTP_2;
         let (request, rest) = unread::lend(request);
-        let answer = router.clone().oneshot(request.map(axum::body::Body::new));
+        let answer = front.clone().answer(request.map(axum::body::Body::new));
         // Boxed, so that it is gone once it has answered: hyper keeps the room for this future as long as the connection, and a reply may
         // stream for minutes.
         Box::pin(async move {
-            let mut response = answer.await?;
+            let mut response = answer.await;
             // HTTP/2 ends a stream without ending its connection.
             if persists && !rest.discard(most).await {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

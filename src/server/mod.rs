@@ -13,7 +13,7 @@ use crate::config::policy::Tls;
 use crate::stack::Gateway;
 use crate::stack::jobs::Runner;
 use crate::stack::router::Routes;
-use door::{Accepted, Door};
+use door::{Accepted, Door, Front};
 use hyper_util::server::graceful::GracefulShutdown;
 use std::io;
 use std::net::SocketAddr;
@@ -54,9 +54,9 @@ impl Server {
             tracing::warn!(%error, "what was set at run time cannot be read yet");
         }
         let routes = Routes::new(gateway.clone());
-        let public = Door::open("server", settings.listen, routes.router()).await?;
+        let public = Door::open("server", settings.listen, Front::Public(routes.clone(), routes.router())).await?;
         let admin = match &admin {
-            Some(admin) => Some(Door::open("admin", admin.listen, crate::console::router(&gateway, admin)).await?),
+            Some(admin) => Some(Door::open("admin", admin.listen, Front::Operators(crate::console::router(&gateway, admin))).await?),
             None => None,
         };
         Ok(Self { public, admin, gateway, routes })
@@ -93,10 +93,10 @@ impl Server {
             };
             let Some((Accepted { stream, peer, place }, door)) = accepted else { continue };
             let policy = self.gateway.policy.load();
-            let (settings, router, cut) = (&policy.server, door.router.clone(), cut.clone());
+            let (settings, front, cut) = (&policy.server, door.front.clone(), cut.clone());
             let ends = (graceful.watcher(), closing.clone());
             let Some(tls) = self.tls_of(door, &policy) else {
-                let connection = connection::serve(stream, peer, router, settings, ends);
+                let connection = connection::serve(stream, peer, front, settings, ends);
                 connections.spawn(async move {
                     cut.run_until_cancelled(connection).await;
                     drop(place);
@@ -111,7 +111,7 @@ impl Server {
                 // A connection keeps the certificate it was shown, and nothing else of the configuration.
                 drop(tls);
                 if let Some(stream) = hands.and_then(|hands| tls::tell(hands, name, peer, &metrics)) {
-                    let connection = connection::serve(stream, peer, router, &settings, ends);
+                    let connection = connection::serve(stream, peer, front, &settings, ends);
                     drop(settings);
                     cut.run_until_cancelled(connection).await;
                 }

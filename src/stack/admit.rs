@@ -45,10 +45,10 @@ pub struct Admit<S> {
     gateway: Arc<Gateway>,
 }
 
-impl<S: Serve<Call, Error = Box<Rejected>>> Serve<Call> for Admit<S> {
+impl<S: Serve<Box<Call>, Error = Box<Rejected>>> Serve<Box<Call>> for Admit<S> {
     type Error = Box<Rejected>;
 
-    async fn serve(&self, mut call: Call) -> Result<Reply, Self::Error> {
+    async fn serve(&self, mut call: Box<Call>) -> Result<Reply, Self::Error> {
         let standing = admit(&mut call, &self.gateway).await?;
         let dialect = call.who.api.dialect();
         let cap = call.edits.output_cap;

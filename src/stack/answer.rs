@@ -28,7 +28,7 @@ const ERROR_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Makes an answer of a reply, or says how it failed.
 pub async fn answer(
-    call: Call,
+    call: Box<Call>,
     reply: ProviderReply,
     mut account: Box<Account>,
     mut leave: Leave,
@@ -70,7 +70,7 @@ pub async fn answer(
 
 /// A reply whose status is an error: the caller's own passes, the provider's may be tried again.
 async fn refuse(
-    call: Call,
+    call: Box<Call>,
     reply: ProviderReply,
     mut account: Box<Account>,
     mut leave: Leave,

@@ -43,10 +43,10 @@ pub struct Authenticate<S> {
     gateway: Arc<Gateway>,
 }
 
-impl<S: Serve<Authenticated, Error = Box<Rejected>>> Serve<Arrived> for Authenticate<S> {
+impl<S: Serve<Authenticated, Error = Box<Rejected>>> Serve<Box<Arrived>> for Authenticate<S> {
     type Error = Box<Rejected>;
 
-    async fn serve(&self, arrived: Arrived) -> Result<Reply, Self::Error> {
+    async fn serve(&self, arrived: Box<Arrived>) -> Result<Reply, Self::Error> {
         let (app, credential, key) = match authenticate(&arrived.policy.auth, &arrived.head.headers, arrived.peer)? {
             Caller::Known(app, credential) => (app, credential, None),
             Caller::Shows(hash) => {
@@ -61,7 +61,7 @@ impl<S: Serve<Authenticated, Error = Box<Rejected>>> Serve<Arrived> for Authenti
     }
 }
 
-fn authenticated(arrived: Arrived, app: Arc<App>, credential: Credential, key: Option<HeldKey>) -> Authenticated {
+fn authenticated(arrived: Box<Arrived>, app: Arc<App>, credential: Credential, key: Option<HeldKey>) -> Authenticated {
     arrived.record.note(|facts| facts.app = Some(app.name.clone()));
     Authenticated { arrived, app, credential, key }
 }

@@ -48,7 +48,7 @@ pub struct Arrived {
 #[derive(Debug)]
 pub struct Authenticated {
     /// The request.
-    pub arrived: Arrived,
+    pub arrived: Box<Arrived>,
     /// Who calls.
     pub app: Arc<App>,
     /// What the provider will be shown.
@@ -176,7 +176,8 @@ impl Customer {
     }
 }
 
-/// A request that is parsed and counted: everything the limits and the provider need.
+/// A request that is parsed and counted: everything the limits and the provider need. It goes from layer to layer in a box: each would have
+/// room for one of its own otherwise, in a future that is copied and made anew for every request.
 #[derive(Debug)]
 pub struct Call {
     /// Whose it is.
@@ -255,8 +256,8 @@ impl Call {
 
     /// The same call once more, for a try with another model: nothing of the body is copied, and what was admitted stays with this one.
     #[must_use]
-    pub fn fork(&self) -> Self {
-        Self {
+    pub fn fork(&self) -> Box<Self> {
+        Box::new(Self {
             who: self.who.clone(),
             claims: Vec::new(),
             body: self.body.clone(),
@@ -270,7 +271,7 @@ impl Call {
             account: None,
             level: self.level,
             earlier: None,
-        }
+        })
     }
 }
 

@@ -40,10 +40,10 @@ pub struct Concurrency<S> {
     gateway: Arc<Gateway>,
 }
 
-impl<S: Serve<Call, Error = Box<Rejected>>> Serve<Call> for Concurrency<S> {
+impl<S: Serve<Box<Call>, Error = Box<Rejected>>> Serve<Box<Call>> for Concurrency<S> {
     type Error = Box<Rejected>;
 
-    async fn serve(&self, call: Call) -> Result<Reply, Self::Error> {
+    async fn serve(&self, call: Box<Call>) -> Result<Reply, Self::Error> {
         let permit = match slot(&call, &self.gateway).await {
             Ok(permit) => permit,
             Err(rejection) => return Err(turned_away(call, rejection)),
@@ -55,7 +55,7 @@ impl<S: Serve<Call, Error = Box<Rejected>>> Serve<Call> for Concurrency<S> {
 }
 
 /// A further attempt that gets no slot is still the call that failed before.
-fn turned_away(mut call: Call, rejection: Rejection) -> Box<Rejected> {
+fn turned_away(mut call: Box<Call>, rejection: Rejection) -> Box<Rejected> {
     let mut rejected = Box::<Rejected>::from(rejection);
     if let Some(account) = call.account.take()
         && let Some(fault) = account.last_fault()

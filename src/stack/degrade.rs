@@ -50,10 +50,10 @@ pub struct Degrade<S> {
     gateway: Arc<Gateway>,
 }
 
-impl<S: Serve<Call, Error = Box<Rejected>>> Serve<Call> for Degrade<S> {
+impl<S: Serve<Box<Call>, Error = Box<Rejected>>> Serve<Box<Call>> for Degrade<S> {
     type Error = Box<Rejected>;
 
-    async fn serve(&self, mut call: Call) -> Result<Reply, Self::Error> {
+    async fn serve(&self, mut call: Box<Call>) -> Result<Reply, Self::Error> {
         let since = Instant::now();
         give_up::apply(&mut call, &self.gateway)?;
         // The claims of the layers above stay with the first try: they are spent with it.
@@ -167,7 +167,7 @@ struct Try<'a, S> {
     gateway: &'a Arc<Gateway>,
 }
 
-impl<S: Serve<Call, Error = Box<Rejected>>> Try<'_, S> {
+impl<S: Serve<Box<Call>, Error = Box<Rejected>>> Try<'_, S> {
     async fn walk(mut self, chain: &[Step]) -> Result<Reply, Box<Rejected>> {
         let fallback = fallback::permitted(self.spare);
         let permits = Permits { cheaper: fallback.is_some(), handoff: handoff::permitted(self.spare) };
@@ -253,7 +253,7 @@ impl<S: Serve<Call, Error = Box<Rejected>>> Try<'_, S> {
     }
 
     /// One more try; `None` when it is refused in its turn.
-    async fn ask(&mut self, mut call: Call) -> Option<Reply> {
+    async fn ask(&mut self, mut call: Box<Call>) -> Option<Reply> {
         let replaces = self.take_held();
         self.counted |= replaces.as_ref().is_some_and(|used| used.actuals.attempted);
         let standing = self.first.standing.clone();

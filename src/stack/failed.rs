@@ -79,7 +79,7 @@ impl ProviderFault {
 /// See the module. Dropping it settles it as failed: the account sees to that.
 pub struct Failed {
     /// The call, without its reservation, ready to be tried again.
-    pub call: Call,
+    pub call: Box<Call>,
     /// What went wrong.
     pub fault: ProviderFault,
     /// Whether trying the same again may help: neither the provider nor the nature of the error says no.
@@ -110,13 +110,13 @@ impl std::fmt::Debug for Failed {
 impl Failed {
     /// A call that failed without a reply.
     #[must_use]
-    pub fn new(call: Call, account: Box<Account>, fault: ProviderFault, may_retry: bool) -> Self {
+    pub fn new(call: Box<Call>, account: Box<Account>, fault: ProviderFault, may_retry: bool) -> Self {
         Self { call, fault, may_retry, stated_wait: None, advise_against_retry: false, account, reply: None, not_made: false }
     }
 
     /// An attempt that was not even made: no slot, or a provider that is left alone.
     #[must_use]
-    pub fn not_made(call: Call, account: Box<Account>, fault: ProviderFault) -> Self {
+    pub fn not_made(call: Box<Call>, account: Box<Account>, fault: ProviderFault) -> Self {
         Self { not_made: true, ..Self::new(call, account, fault, false) }
     }
 
@@ -141,9 +141,10 @@ impl Failed {
 
     /// The call with its account, for another attempt, and what the provider said to this one.
     #[must_use]
-    pub fn again(self) -> (Call, Option<Box<TheirReply>>) {
-        let Self { call, account, reply, .. } = self;
-        (Call { account: Some(account), ..call }, reply)
+    pub fn again(self) -> (Box<Call>, Option<Box<TheirReply>>) {
+        let Self { mut call, account, reply, .. } = self;
+        call.account = Some(account);
+        (call, reply)
     }
 
     /// What a swap of the reservation needs: the reservation, with what was used of it so far. The provider's reply stays, should nothing

@@ -71,7 +71,7 @@ pub fn permitted(call: &Call) -> Option<Arc<Fallback>> {
 ///
 /// # Errors
 /// [`Barred`], saying why not.
-pub async fn call_of(call: &Call, fallback: &Fallback, gateway: &Arc<Gateway>) -> Result<Call, Barred> {
+pub async fn call_of(call: &Call, fallback: &Fallback, gateway: &Arc<Gateway>) -> Result<Box<Call>, Barred> {
     let Some(asked) = &call.request else { return Err(Barred::Refused(Rejection::Internal)) };
     let edits = Edits { model: Some(fallback.model.as_ref().into()), system: fallback.system.clone(), ..Edits::default() };
     let body = asked.apply(&call.body, &edits);

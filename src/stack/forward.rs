@@ -45,10 +45,10 @@ impl Forward {
     }
 }
 
-impl Serve<Call> for Forward {
+impl Serve<Box<Call>> for Forward {
     type Error = Box<Rejected>;
 
-    fn serve(&self, call: Call) -> impl Future<Output = Result<Reply, Self::Error>> + Send {
+    fn serve(&self, call: Box<Call>) -> impl Future<Output = Result<Reply, Self::Error>> + Send {
         let outlives = !call.streams() || call.target.upstream.drain_on_abort;
         let gateway = self.gateway.clone();
         let customer = outlives.then(|| call.who.customer.scope.owner.clone());
@@ -57,7 +57,7 @@ impl Serve<Call> for Forward {
     }
 }
 
-async fn forward(mut call: Call, gateway: Arc<Gateway>) -> Result<Reply, Box<Rejected>> {
+async fn forward(mut call: Box<Call>, gateway: Arc<Gateway>) -> Result<Reply, Box<Rejected>> {
     let mut account = match call.account.take() {
         Some(account) => account,
         None => Box::new(Account::open(&mut call, &gateway)),

@@ -43,7 +43,7 @@ pub struct Inspect<S> {
     gateway: Arc<Gateway>,
 }
 
-impl<S: Serve<Call, Error = Box<Rejected>>> Serve<Identified> for Inspect<S> {
+impl<S: Serve<Box<Call>, Error = Box<Rejected>>> Serve<Identified> for Inspect<S> {
     type Error = Box<Rejected>;
 
     async fn serve(&self, request: Identified) -> Result<Reply, Self::Error> {
@@ -52,12 +52,12 @@ impl<S: Serve<Call, Error = Box<Rejected>>> Serve<Identified> for Inspect<S> {
     }
 }
 
-async fn inspect(request: Identified, gateway: &Arc<Gateway>) -> Result<Call, Rejection> {
+async fn inspect(request: Identified, gateway: &Arc<Gateway>) -> Result<Box<Call>, Rejection> {
     let Identified { who, claims, payload } = request;
     let policy = who.policy.clone();
     if !who.api.has_body() {
         let target = target_of(&who, "")?;
-        return Ok(Call { body: Bytes::new(), request: None, claims, ..call(who, target) });
+        return Ok(Box::new(Call { claims, ..call(who, target) }));
     }
     let body = match payload {
         Payload::Read(bytes) => bytes,
@@ -82,7 +82,7 @@ async fn inspect(request: Identified, gateway: &Arc<Gateway>) -> Result<Call, Re
 
 /// The call that a body asks for: its target, its prompt counted, its output bounded, its cost bounded, and what is to be changed in it.
 /// A fallback goes the same way, with a body that asks for it.
-pub async fn prepare(mut who: Arc<Who>, body: Bytes, request: Request, gateway: &Arc<Gateway>) -> Result<Call, Rejection> {
+pub async fn prepare(mut who: Arc<Who>, body: Bytes, request: Request, gateway: &Arc<Gateway>) -> Result<Box<Call>, Rejection> {
     let policy = who.policy.clone();
     let pool = policy.pool_of(&request.model).map(AsRef::as_ref);
     if !who.app.may_use(&request.model, pool)
@@ -100,7 +100,7 @@ pub async fn prepare(mut who: Arc<Who>, body: Bytes, request: Request, gateway: 
     })?;
     check_features(&request, &target, &who)?;
 
-    let mut call = Call { body, ..call(who, target) };
+    let mut call = Box::new(Call { body, ..call(who, target) });
     call.input = if call.who.api.is_free() { InputCount::default() } else { count(&call, &request, gateway).await? };
     let hidden = hidden_context(&request, &call.input, policy.unbounded.stored_context_tokens)?;
     call.input.best = call.input.best.saturating_add(hidden);

@@ -66,7 +66,7 @@ use std::sync::Arc;
 use tower::ServiceBuilder;
 
 /// The whole stack as one service.
-pub type Stack = Shared<Arrived, std::convert::Infallible>;
+pub type Stack = Shared<Box<Arrived>, std::convert::Infallible>;
 
 /// Builds the stack of a gateway.
 #[must_use]
@@ -102,7 +102,7 @@ fn desk_stack(gateway: &Arc<Gateway>) -> Stack {
 }
 
 /// Layers 7 to 13.
-fn below_repeat(gateway: &Arc<Gateway>) -> impl Serve<Call, Error = Box<Rejected>> + Clone + use<> {
+fn below_repeat(gateway: &Arc<Gateway>) -> impl Serve<Box<Call>, Error = Box<Rejected>> + Clone + use<> {
     ServiceBuilder::new()
         .layer(degrade::DegradeLayer(gateway.clone()))
         .layer(token_rate::TokenRateLayer)

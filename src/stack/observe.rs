@@ -37,10 +37,10 @@ pub struct Observe<S> {
     inner: S,
 }
 
-impl<S: Serve<Arrived, Error = Box<Rejected>>> Serve<Arrived> for Observe<S> {
+impl<S: Serve<Box<Arrived>, Error = Box<Rejected>>> Serve<Box<Arrived>> for Observe<S> {
     type Error = std::convert::Infallible;
 
-    async fn serve(&self, arrived: Arrived) -> Result<Reply, Self::Error> {
+    async fn serve(&self, arrived: Box<Arrived>) -> Result<Reply, Self::Error> {
         let record = arrived.record.clone();
         let outcome = AssertUnwindSafe(self.inner.serve(arrived)).catch_unwind().await;
         let answered = outcome.unwrap_or_else(|_| {

@@ -39,10 +39,10 @@ pub struct Repeat<S> {
     gateway: Arc<Gateway>,
 }
 
-impl<S: Serve<Call, Error = Box<Rejected>> + Clone> Serve<Call> for Repeat<S> {
+impl<S: Serve<Box<Call>, Error = Box<Rejected>> + Clone> Serve<Box<Call>> for Repeat<S> {
     type Error = Box<Rejected>;
 
-    async fn serve(&self, call: Call) -> Result<Reply, Self::Error> {
+    async fn serve(&self, call: Box<Call>) -> Result<Reply, Self::Error> {
         if call.who.api.is_free() {
             return self.inner.serve(call).await;
         }

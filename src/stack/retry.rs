@@ -35,10 +35,10 @@ pub struct Retry<S> {
     gateway: Arc<Gateway>,
 }
 
-impl<S: Serve<Call, Error = Box<Rejected>>> Serve<Call> for Retry<S> {
+impl<S: Serve<Box<Call>, Error = Box<Rejected>>> Serve<Box<Call>> for Retry<S> {
     type Error = Box<Rejected>;
 
-    async fn serve(&self, call: Call) -> Result<Reply, Self::Error> {
+    async fn serve(&self, call: Box<Call>) -> Result<Reply, Self::Error> {
         let mut spent = Spent::of(&call);
         let mut result = self.inner.serve(call).await;
         while let Err(mut rejected) = result {
@@ -89,7 +89,7 @@ impl Spent {
     ///
     /// # Errors
     /// The failed call, where there is none.
-    async fn again(&mut self, mut failed: Box<Failed>, gateway: &Gateway) -> Result<Call, Box<Failed>> {
+    async fn again(&mut self, mut failed: Box<Failed>, gateway: &Gateway) -> Result<Box<Call>, Box<Failed>> {
         let took = self.since.elapsed();
         self.attempting += took;
         failed.call.who.record.note(|facts| facts.attempting += took);

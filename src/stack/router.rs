@@ -1,4 +1,6 @@
 //! From a path to the API it speaks. Exact paths only: what is not listed is 404 and nothing is forwarded.
+//!
+//! What a call is posted to goes straight to the stack: the router's own way there costs as much as a limit. Everything else takes it.
 
 use super::call::{Arrived, Rejected};
 use super::{Gateway, Stack, levels, observe};
@@ -22,6 +24,16 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What calls are posted to.
+const CALLS: [(&str, Api); 6] = [
+    ("/v1/chat/completions", Api::Chat),
+    ("/v1/responses", Api::Responses),
+    ("/v1/messages", Api::Messages),
+    ("/v1/embeddings", Api::Embeddings),
+    ("/v1/completions", Api::Completions),
+    ("/v1/messages/count_tokens", Api::CountTokens),
+];
 
 /// The address a connection comes from; the listener puts it into each request.
 #[derive(Clone, Copy, Debug)]
@@ -59,15 +71,10 @@ impl Routes {
         self.0.draining.store(true, Ordering::Relaxed);
     }
 
-    /// As an HTTP service.
+    /// As an HTTP service of all paths.
     pub fn router(&self) -> Router {
-        Router::new()
-            .route("/v1/chat/completions", api(Api::Chat))
-            .route("/v1/responses", api(Api::Responses))
-            .route("/v1/completions", api(Api::Completions))
-            .route("/v1/embeddings", api(Api::Embeddings))
-            .route("/v1/messages", api(Api::Messages))
-            .route("/v1/messages/count_tokens", api(Api::CountTokens))
+        let calls = CALLS.into_iter().fold(Router::new(), |router, (path, called)| router.route(path, api(called)));
+        calls
             .route("/v1/models", get(models).fallback(only_get))
             .route("/v1/models/{*id}", get(models).fallback(only_get))
             .route("/v1/jobs/{id}", get(jobs).delete(jobs).fallback(only_get_or_delete))
@@ -80,13 +87,22 @@ impl Routes {
             .with_state(self.clone())
     }
 
-    async fn serve(self, api: Api, request: Request) -> Response {
+    /// The API that a request calls, where it is one of those that calls are posted to.
+    #[must_use]
+    pub fn called(request: &Request) -> Option<Api> {
+        let path = request.uri().path();
+        let posted = request.method() == http::Method::POST;
+        posted.then(|| CALLS.into_iter().find(|(call, _)| *call == path).map(|(_, api)| api)).flatten()
+    }
+
+    /// Serves a call of this API.
+    pub async fn serve(self, api: Api, request: Request) -> Response {
         let parts = &*self.0;
         let (head, body) = request.into_parts();
         let record = Arc::new(parts.gateway.record(api).continuing(&head.headers));
         let peer = head.extensions.get::<Peer>().map_or_else(|| [127, 0, 0, 1].into(), |peer| peer.0.ip());
         let arrived =
-            Arrived { api, head, body, peer, at: parts.gateway.clock.now(), policy: parts.gateway.policy.load_full(), record };
+            Box::new(Arrived { api, head, body, peer, at: parts.gateway.clock.now(), policy: parts.gateway.policy.load_full(), record });
         let stack = match api {
             Api::Jobs(_) => &parts.desk,
             Api::Triage(_) => &parts.status,

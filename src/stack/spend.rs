@@ -30,10 +30,10 @@ pub struct Spend<S> {
     gateway: Arc<Gateway>,
 }
 
-impl<S: Serve<Call, Error = Box<Rejected>>> Serve<Call> for Spend<S> {
+impl<S: Serve<Box<Call>, Error = Box<Rejected>>> Serve<Box<Call>> for Spend<S> {
     type Error = Box<Rejected>;
 
-    fn serve(&self, mut call: Call) -> impl Future<Output = Result<Reply, Self::Error>> + Send {
+    fn serve(&self, mut call: Box<Call>) -> impl Future<Output = Result<Reply, Self::Error>> + Send {
         let mut claims = std::mem::take(&mut call.claims);
         let customer = &call.who.customer;
         budgets(&self.gateway, &mut claims, &customer.scope, &customer.plan.limits, &call);

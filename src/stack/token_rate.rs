@@ -30,10 +30,10 @@ pub struct TokenRate<S> {
     inner: S,
 }
 
-impl<S: Serve<Call, Error = Box<Rejected>>> Serve<Call> for TokenRate<S> {
+impl<S: Serve<Box<Call>, Error = Box<Rejected>>> Serve<Box<Call>> for TokenRate<S> {
     type Error = Box<Rejected>;
 
-    fn serve(&self, mut call: Call) -> impl Future<Output = Result<Reply, Self::Error>> + Send {
+    fn serve(&self, mut call: Box<Call>) -> impl Future<Output = Result<Reply, Self::Error>> + Send {
         let mut claims = std::mem::take(&mut call.claims);
         let customer = &call.who.customer;
         rates(&mut claims, &customer.scope, &customer.plan.limits, &call);

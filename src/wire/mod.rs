@@ -1,6 +1,7 @@
 //! The providers' formats: what a request asks for, what a reply used, how an error looks. No limits in here.
 
 pub mod api;
+mod cursor;
 pub mod delivered;
 pub mod edit;
 pub mod error;

@@ -3,6 +3,8 @@
 //! A reply may be megabytes of floats of which two numbers matter. These helpers borrow what is asked for and skip the rest, and they
 //! are lenient where a typed `Deserialize` is not: a member that is doubled, missing or of another type than expected is no error.
 
+use super::cursor::Cursor;
+use super::request::BodyError;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -13,6 +15,29 @@ use std::fmt;
 /// A member that is absent or `null` is `None`; of a doubled one the last that is not `null` counts. The whole is `None` when `json`
 /// is anything but one complete object.
 pub(crate) fn pick<'a, const N: usize>(json: &'a str, names: [&str; N]) -> Option<[Option<&'a str>; N]> {
+    strictly(json, &names).ok().flatten().or_else(|| leniently(json, names))
+}
+
+/// As [`pick`], in one quick pass. `Err` or `None`: what it does not take (nesting beyond its depth, lone surrogates) may be an object all
+/// the same.
+fn strictly<'a, const N: usize>(json: &'a str, names: &[&str; N]) -> Result<Option<[Option<&'a str>; N]>, BodyError> {
+    let mut cursor = Cursor::new(json, 0);
+    let mut found = [None; N];
+    cursor.object(|cursor, key| {
+        let value = cursor.skip()?;
+        if let Some(slot) = names.iter().position(|name| *name == key).and_then(|at| found.get_mut(at)) {
+            let value = cursor.slice(&value);
+            if value != "null" {
+                *slot = Some(value);
+            }
+        }
+        Ok(())
+    })?;
+    Ok(cursor.at_end().then_some(found))
+}
+
+/// As [`pick`], by a parser that takes whatever a provider's may write.
+fn leniently<'a, const N: usize>(json: &'a str, names: [&str; N]) -> Option<[Option<&'a str>; N]> {
     let mut parser = serde_json::Deserializer::from_str(json);
     let found = parser.deserialize_map(Members(&names)).ok()?;
     parser.end().ok()?;
@@ -88,6 +113,47 @@ impl Visitor<'_> for Position<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    /// JSON, often with something wrong, always of the same few members.
+    fn texts() -> impl Strategy<Value = String> {
+        let leaf = prop_oneof![
+            Just("null".to_owned()),
+            Just("-1.5e3".to_owned()),
+            Just("\"a\\\"b\"".to_owned()),
+            Just("\"\\ud83c\"".to_owned()),
+            Just("01".to_owned()),
+            "[a-z\\\\\"]{0,3}",
+        ];
+        leaf.prop_recursive(3, 12, 3, |inner| {
+            let member = ("[ab]", inner.clone()).prop_map(|(key, value)| format!("\"{key}\" : {value}"));
+            prop_oneof![
+                prop::collection::vec(inner, 0..3).prop_map(|items| format!("[{}]", items.join(","))),
+                prop::collection::vec(member, 0..4).prop_map(|members| format!("{{{}}}", members.join(" ,"))),
+            ]
+        })
+    }
+
+    proptest! {
+        /// The quick way finds what the other one finds, or nothing at all.
+        #[test]
+        fn both_ways_agree(json in texts()) {
+            let slow = leniently(&json, ["a", "b"]);
+            if let Ok(Some(quick)) = strictly(&json, &["a", "b"]) {
+                prop_assert_eq!(Some(quick), slow);
+            }
+            prop_assert_eq!(pick(&json, ["a", "b"]), slow);
+        }
+    }
+
+    #[test]
+    fn what_only_the_lenient_way_takes_is_taken() {
+        let deep = format!("{{\"x\":{}{},\"a\":1}}", "[".repeat(200), "]".repeat(200));
+        for json in [deep.as_str(), r#"{"x":"\ud83c","a":1}"#] {
+            assert!(!matches!(strictly(json, &["a"]), Ok(Some(_))), "{json}");
+            assert_eq!(pick(json, ["a"]), Some([Some("1")]), "{json}");
+        }
+    }
 
     #[test]
     fn members_come_back_raw_in_the_order_asked() {

@@ -122,7 +122,7 @@ async fn authenticated(
     record.note(|facts| facts.app = Some(app.name.clone()));
     let (mut head, ()) = http::Request::new(()).into_parts();
     (head.method, head.uri, head.headers) = (request.method, request.uri, request.headers);
-    let arrived = Arrived {
+    let arrived = Box::new(Arrived {
         api: request.api,
         head,
         body: Body::from(request.body),
@@ -131,7 +131,7 @@ async fn authenticated(
         at: gateway.clock.now(),
         policy,
         record,
-    };
+    });
     Ok(Authenticated { arrived, app, credential: Credential::Configured, key })
 }
 

@@ -46,8 +46,8 @@ fn prefers_later(headers: &HeaderMap) -> bool {
 }
 
 /// Stores a request, and answers 202 once that is done.
-pub async fn take_in(call: Call, gateway: Arc<Gateway>) -> Result<Reply, Box<Rejected>> {
-    let Call { who, body, .. } = call;
+pub async fn take_in(call: Box<Call>, gateway: Arc<Gateway>) -> Result<Reply, Box<Rejected>> {
+    let Call { who, body, .. } = *call;
     let repeats = who.policy.repeats;
     if body.len() > repeats.max_request {
         return Err(Rejection::BodyTooLarge { max: repeats.max_request as u64 }.into());

@@ -5,7 +5,7 @@
 //! order in which they arose.
 
 use super::known::{Known, Standing};
-use super::part::Part;
+use super::part::{Number, Part};
 use super::record::{BalanceKey, Booking, Entry, Kind};
 use crate::domain::{Clock, ReservationId, Timestamp};
 use crate::limit::budget::{BudgetState, PeriodState};
@@ -194,7 +194,8 @@ impl Books {
         };
         budget.previous = budget.current;
         budget.current = PeriodState { start: *period, spent, held: 0 };
-        part.put(scope, *limit, State::Budget(budget), None, self.clock.now());
+        let owner = part.number_for(&scope.owner);
+        part.put(owner, scope.scope, *limit, State::Budget(budget), None, self.clock.now());
     }
 
     /// Remembers a reservation that ended before the start.
@@ -229,7 +230,7 @@ impl Books {
         let shards = shards.into_iter().map(|shard| (shard, self.shards[shard].lock())).collect();
         let shared = claims.iter().any(|c| !c.scope.scope.is_customers()).then(|| self.shared.lock());
         let now = now.unwrap_or_else(|| self.clock.now());
-        Open { books: self, shards, shared, claims, now, changes: Vec::new() }
+        Open { books: self, shards, shared, claims, now, changes: Vec::new(), found: Vec::new() }
     }
 }
 
@@ -269,20 +270,54 @@ struct Open<'a> {
     claims: Vec<&'a Claim>,
     now: Timestamp,
     changes: Vec<Change>,
+    found: Vec<Found>,
+}
+
+/// Where the states of an owner are.
+struct Found {
+    scope: Scope,
+    owner: Arc<str>,
+    /// Which of the locked shards; `None` = what everybody shares.
+    shard: Option<usize>,
+    /// `None` as long as there is no state.
+    number: Option<Number>,
+}
+
+impl Found {
+    /// Nearly always the claims of one owner share its name.
+    fn is_of(&self, scope: &ScopeKey) -> bool {
+        self.scope == scope.scope && (Arc::ptr_eq(&self.owner, &scope.owner) || self.owner == scope.owner)
+    }
 }
 
 impl Open<'_> {
-    fn part(&mut self, scope: &ScopeKey) -> &mut Part {
-        if !scope.scope.is_customers() {
-            return self.shared.as_mut().expect("locked for the claim that asks");
-        }
-        let which = if self.shards.len() == 1 {
-            0
-        } else {
-            let shard = self.books.shard(scope);
-            self.shards.iter().position(|(locked, _)| *locked == shard).expect("locked for the claim that asks")
+    /// The part of an owner, and where among the found it stands.
+    fn find(&mut self, scope: &ScopeKey) -> (&mut Part, &mut Found) {
+        let at = self.found.iter().position(|found| found.is_of(scope)).unwrap_or_else(|| {
+            let shard = scope.scope.is_customers().then(|| match self.shards.len() {
+                1 => 0,
+                _ => {
+                    let shard = self.books.shard(scope);
+                    self.shards.iter().position(|(locked, _)| *locked == shard).expect("locked for the claim that asks")
+                }
+            });
+            let number = self.part(shard).number(&scope.owner);
+            self.found.push(Found { scope: scope.scope, owner: scope.owner.clone(), shard, number });
+            self.found.len() - 1
+        });
+        let found = &mut self.found[at];
+        let part = match found.shard {
+            Some(shard) => &mut self.shards[shard].1,
+            None => self.shared.as_mut().expect("locked for the claim that asks"),
         };
-        &mut self.shards[which].1
+        (part, found)
+    }
+
+    fn part(&self, shard: Option<usize>) -> &Part {
+        match shard {
+            Some(shard) => &self.shards[shard].1,
+            None => self.shared.as_ref().expect("locked for the claim that asks"),
+        }
     }
 
     fn rule(&self, scope: Scope, limit: LimitName) -> Option<Rule> {
@@ -346,15 +381,18 @@ impl Open<'_> {
 
 impl States for Open<'_> {
     fn state(&mut self, scope: &ScopeKey, limit: LimitName) -> Option<State> {
-        self.part(scope).get(scope, limit)
+        let (part, found) = self.find(scope);
+        part.state(found.number?, scope.scope, limit)
     }
 
     fn put(&mut self, scope: &ScopeKey, limit: LimitName, state: State) {
         let (now, rule) = (self.now, self.rule(scope.scope, limit));
         if self.books.journaled && matches!(state, State::Budget(_)) {
-            let old = self.part(scope).get(scope, limit);
+            let old = self.state(scope, limit);
             self.note(scope, limit, old.as_ref(), &state);
         }
-        self.part(scope).put(scope, limit, state, rule, now);
+        let (part, found) = self.find(scope);
+        let owner = *found.number.get_or_insert_with(|| part.number_for(&scope.owner));
+        part.put(owner, scope.scope, limit, state, rule, now);
     }
 }

@@ -1,4 +1,5 @@
-//! Start-up: what the last process left in flight is booked as lost, then the balances are read.
+//! Start-up: balances are brought up to the end of the ledger, what the last process left in flight is booked as lost, then the balances are
+//! read.
 
 use super::books::Books;
 use super::disk::{Disk, Journal, Space, Writes};
@@ -20,7 +21,7 @@ const BATCH: usize = 4_096;
 /// When the journal cannot be read or written.
 pub fn load(journal: &mut Journal, books: &Books, lost_hold: LostHold) -> Result<u64, StoreError> {
     let now = books.now();
-    let next = journal.ledger()?.next().transpose()?.map_or(0, |(number, _)| number + 1);
+    let next = catch_up(journal)?;
     let next = book_lost(journal, next, now, lost_hold)?;
     load_balances(journal, books, now)?;
     let mut ended = Vec::new();
@@ -33,6 +34,31 @@ pub fn load(journal: &mut Journal, books: &Books, lost_hold: LostHold) -> Result
     }
     ended.into_iter().rev().for_each(|(reservation, time)| books.load_ended(reservation, time));
     Ok(next)
+}
+
+/// Adds to the balances what the ledger entries behind the mark say, and gives the number of the next entry.
+fn catch_up(journal: &mut Journal) -> Result<u64, StoreError> {
+    let (mark, next) = (journal.mark()?, journal.next()?);
+    let mut moved: HashMap<BalanceKey, u64> = HashMap::new();
+    for entry in journal.since(mark)? {
+        for line in entry?.1.lines.into_iter().filter(|line| line.actual > 0) {
+            let sum = moved.entry(line.balance).or_default();
+            *sum = sum.saturating_add(line.actual);
+        }
+    }
+    let mut writes = raised(journal, moved)?;
+    writes.insert((Space::Mark, record::MARK.to_vec()), Some(record::mark_value(next)));
+    journal.commit(&writes)?;
+    Ok(next)
+}
+
+/// Balances and what was spent of them besides, as they are to be written.
+fn raised(journal: &Journal, by: HashMap<BalanceKey, u64>) -> Result<Writes, StoreError> {
+    let raise = |(key, amount): (BalanceKey, u64)| {
+        let spent = journal.balance(&key)?.saturating_add(amount);
+        Ok(((Space::Balances, record::balance_key(&key)), Some(record::balance_value(spent))))
+    };
+    by.into_iter().map(raise).collect()
 }
 
 /// Turns every hold into a ledger entry, in one batch with the balances it changes, so that a second crash books nothing twice.
@@ -66,10 +92,8 @@ fn book_lost(journal: &mut Journal, mut next: u64, now: Timestamp, lost_hold: Lo
         if writes.is_empty() {
             break;
         }
-        for (key, amount) in charged {
-            let spent = journal.balance(&key)?.saturating_add(amount);
-            writes.insert((Space::Balances, record::balance_key(&key)), Some(record::balance_value(spent)));
-        }
+        writes.extend(raised(journal, charged)?);
+        writes.insert((Space::Mark, record::MARK.to_vec()), Some(record::mark_value(next)));
         journal.commit(&writes)?;
     }
     if holds > 0 {

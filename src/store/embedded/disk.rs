@@ -1,4 +1,4 @@
-//! The journal on disk: atomic batches into three key spaces of a `fjall` database.
+//! The journal on disk: atomic batches into four key spaces of a `fjall` database.
 
 use super::record::{self, BalanceKey, Entry, RecordError};
 use super::sync::Syncer;
@@ -28,6 +28,8 @@ pub enum Space {
     Holds,
     /// Running number -> ended entry.
     Ledger,
+    /// One value: the number of the first ledger entry that the balances do not reflect yet.
+    Mark,
 }
 
 /// Writes that belong together, the last one per key: present values to put, absent ones to remove.
@@ -77,7 +79,7 @@ pub struct Journal {
 
 struct Open {
     // Declared, and so dropped, before the database they belong to.
-    spaces: [Keyspace; 3],
+    spaces: [Keyspace; 4],
     database: Database,
     syncer: Syncer,
 }
@@ -106,6 +108,36 @@ impl Journal {
         value.map_or(Ok(0), |value| record::read_balance_value(&value).map_err(|e| self.damaged("balance", e)))
     }
 
+    /// The number of the first ledger entry that the balances do not reflect. Where none is kept, they reflect all, or there are none.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn mark(&self) -> Result<u64, StoreError> {
+        let open = self.ready()?;
+        match open.space(Space::Mark).get(record::MARK).map_err(|e| self.failed(e))? {
+            Some(value) => record::read_mark_value(&value).map_err(|e| self.damaged("mark", e)),
+            None if open.space(Space::Balances).is_empty().map_err(|e| self.failed(e))? => Ok(0),
+            None => self.next(),
+        }
+    }
+
+    /// The number of the next ledger entry.
+    ///
+    /// # Errors
+    /// When the last one cannot be read.
+    pub fn next(&self) -> Result<u64, StoreError> {
+        Ok(self.ledger()?.next().transpose()?.map_or(0, |(number, _)| number + 1))
+    }
+
+    /// Every ledger entry from this number on, oldest first.
+    ///
+    /// # Errors
+    /// As an item, when it cannot be read.
+    pub fn since(&self, number: u64) -> Result<impl Iterator<Item = Result<(u64, Entry), StoreError>> + '_, StoreError> {
+        let entries = self.ready()?.space(Space::Ledger).range(record::ledger_key(number)..);
+        Ok(entries.map(|item| self.read(item, "ledger entry", ledger_entry)))
+    }
+
     /// Every balance, those of one limit oldest first.
     ///
     /// # Errors
@@ -131,9 +163,7 @@ impl Journal {
     /// As an item, when it cannot be read.
     pub fn ledger(&self) -> Result<impl Iterator<Item = Result<(u64, Entry), StoreError>> + '_, StoreError> {
         let ledger = self.ready()?.space(Space::Ledger).iter().rev();
-        Ok(ledger.map(|item| {
-            self.read(item, "ledger entry", |key, value| Ok((record::read_ledger_key(key)?, record::read_entry_value(value)?)))
-        }))
+        Ok(ledger.map(|item| self.read(item, "ledger entry", ledger_entry)))
     }
 
     fn read<T>(
@@ -191,8 +221,7 @@ impl Disk for Journal {
         let mut expired = Vec::new();
         let entries = self.ready()?.space(Space::Ledger).range(record::ledger_key(self.oldest)..);
         for item in entries.take(most) {
-            let decode = |key: &[u8], value: &[u8]| Ok((record::read_ledger_key(key)?, record::read_entry_value(value)?));
-            let (number, entry) = self.read(item, "ledger entry", decode)?;
+            let (number, entry) = self.read(item, "ledger entry", ledger_entry)?;
             if entry.time >= before {
                 break;
             }
@@ -201,6 +230,10 @@ impl Disk for Journal {
         self.oldest = expired.last().map_or(self.oldest, |last| last + 1);
         Ok(expired)
     }
+}
+
+fn ledger_entry(key: &[u8], value: &[u8]) -> Result<(u64, Entry), RecordError> {
+    Ok((record::read_ledger_key(key)?, record::read_entry_value(value)?))
 }
 
 fn open(path: &Path) -> Result<Open, StoreError> {
@@ -222,6 +255,6 @@ fn open(path: &Path) -> Result<Open, StoreError> {
 fn try_open(path: &Path) -> fjall::Result<Open> {
     let database = Database::builder(path).cache_size(CACHE).max_journaling_size(JOURNALS).worker_threads(WORKERS).open()?;
     let space = |name| database.keyspace(name, || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE));
-    let spaces = [space("balances")?, space("holds")?, space("ledger")?];
+    let spaces = [space("balances")?, space("holds")?, space("ledger")?, space("mark")?];
     Ok(Open { spaces, database, syncer: Syncer::start(path)? })
 }

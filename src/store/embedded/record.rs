@@ -1,8 +1,8 @@
 //! What the journal holds, byte for byte. The only file that knows the format.
 //!
-//! Three key spaces. `balances`: scope, owner, limit and period -> what is spent. `holds`: reservation and part -> an [`Entry`] that
+//! Four key spaces. `balances`: scope, owner, limit and period -> what is spent. `holds`: reservation and part -> an [`Entry`] that
 //! is still open. `ledger`: a running number -> the [`Entry`] of every reservation that ended, from which every balance can be
-//! recomputed. Numbers in keys are big-endian, so that keys sort by them; numbers in values are LEB128. Every value starts with
+//! recomputed. `mark`: the first of these numbers that the balances do not reflect yet. Numbers in keys are big-endian, so that keys sort by them; numbers in values are LEB128. Every value starts with
 //! [`VERSION`].
 
 use crate::domain::{Period, ReservationId, Timestamp};
@@ -73,7 +73,20 @@ pub struct Booking {
     pub actual: u64,
 }
 
-// === keys and values of the three spaces ===
+// === keys and values of the four spaces ===
+
+/// The key of the mark.
+pub const MARK: &[u8] = b"balances";
+
+/// The value of the mark: the number of a ledger entry.
+pub fn mark_value(number: u64) -> Vec<u8> {
+    balance_value(number)
+}
+
+/// Reads the value of the mark.
+pub fn read_mark_value(bytes: &[u8]) -> Result<u64, RecordError> {
+    read_balance_value(bytes)
+}
 
 /// The key of a balance.
 pub fn balance_key(key: &BalanceKey) -> Vec<u8> {

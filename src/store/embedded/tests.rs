@@ -1,7 +1,7 @@
 mod replaced;
 
 use super::disk::{Space, Writes};
-use super::record::{BalanceKey, Kind};
+use super::record::{BalanceKey, Booking, Entry, Kind};
 use super::*;
 use crate::domain::{Period, ReservationId, Zone};
 use crate::limit::decide::Outcome;
@@ -234,6 +234,62 @@ async fn every_balance_can_be_recomputed_from_the_ledger() {
     assert_eq!(sums, balances);
 }
 
+/// What a start finds of a process that was killed before its balances were written.
+#[tokio::test]
+async fn balances_are_brought_up_to_the_end_of_the_ledger() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let day = |scope: ScopeKey| BalanceKey { scope, limit: DAY, period: NOW.secs() / 86_400 * 86_400 };
+    let ended = |id: u128, actual: u64| {
+        let line = |scope| Booking { balance: day(scope), claimed: 100, actual };
+        let lines = vec![line(customer("c")), line(scope(Scope::App, "app"))];
+        Change::Ended(0, Entry { kind: Kind::Settled, time: NOW, reservation: ReservationId::new(id), customer: customer("c"), lines })
+    };
+    let balances = |spent| [customer("c"), scope(Scope::App, "app")].map(|scope| Change::Balance(day(scope), spent));
+    // Three entries of which the first is reflected, and one more process that is killed.
+    let mut next = 0;
+    for (first, last) in [(1, 3), (4, 5)] {
+        let (_, inbox) = tokio::sync::mpsc::channel(1);
+        let mut writer = Writer::new(Journal::open(directory.path()).expect("it opens"), inbox, clock(), next);
+        for id in first..=last {
+            let changes = balances(10 * id).into_iter().chain([ended(id.into(), 10)]).collect();
+            writer.take(Message { changes, ack: None, admission: false });
+            writer.commit();
+            if id == 1 {
+                writer.tick();
+            }
+        }
+        drop(writer);
+        let found = audit(directory.path(), NOW).expect("readable");
+        assert_eq!((found.balances, found.entries as u64, found.differences), (2, last, vec![]), "also before the next start");
+        let ledger = open(directory.path(), LostHold::Charge);
+        assert_eq!(stands(&ledger, "c").await, (10 * last, 0));
+        drop(ledger);
+        let journal = Journal::open(directory.path()).expect("it opens");
+        next = journal.next().expect("readable");
+        assert_eq!((next, journal.mark().expect("readable")), (last, last));
+        assert_eq!(journal.balance(&day(scope(Scope::App, "app"))).expect("readable"), 10 * last);
+    }
+}
+
+/// What is forgotten takes all marks along: what moved a balance last must not come back by itself.
+#[test]
+fn of_a_forgotten_balance_nothing_stays() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (_, inbox) = tokio::sync::mpsc::channel(1);
+    let mut writer = Writer::new(Journal::open(directory.path()).expect("it opens"), inbox, clock(), 0);
+    let key = |owner| BalanceKey { scope: customer(owner), limit: DAY, period: NOW.secs() / 86_400 * 86_400 };
+    let moves = [Change::Balance(key("gone"), 7), Change::Balance(key("stays"), 8)];
+    writer.take(Message { changes: moves.into(), ack: None, admission: false });
+    writer.tick();
+    writer.take(Message { changes: vec![Change::Balance(key("stays"), 9)], ack: None, admission: false });
+    writer.next = 5;
+    writer.take(Message { changes: vec![Change::Forget(key("gone"))], ack: None, admission: false });
+    writer.commit();
+    let journal = &writer.disk;
+    let left: Vec<_> = journal.balances().expect("readable").map(|balance| balance.expect("readable")).collect();
+    assert_eq!((left, journal.mark().expect("readable")), (vec![(key("stays"), 9)], 5));
+}
+
 // === a disk that fails ===
 
 #[derive(Default)]
@@ -386,7 +442,7 @@ async fn idle_customers_leave_memory_and_journal() {
     let admission = request(1, "c", 100);
     let decision = ledger.admit(&admission, None).await.expect("it decides");
     ledger.settle(&[end(&admission, &decision, 70)], None).await.expect("it books");
-    assert_eq!((ledger.size().owners, disk.count(Space::Balances)), (2, 3), "customer and user, and the app's balance");
+    assert_eq!(ledger.size().owners, 2, "customer and user");
     clock.0.fetch_add(4 * 86_400_000_000, Ordering::Relaxed);
     // The shard is swept by whoever comes next; the user lives in its customer's.
     let mut newcomer = request(2, "c", 1);

@@ -1,16 +1,18 @@
 //! The writer: one thread that turns changes into journal batches.
 //!
 //! It takes whatever has come in meanwhile into one batch, acknowledges it once the operating system has it, and flushes to the medium
-//! once a second. Only an admission is waited for by somebody's request, so only that wakes it at once: settlements go along, or wait a
+//! once a second. Balances, which the ledger entries tell, are written once a second, too, with the [mark](Space::Mark) up to which they do:
+//! with each settlement they were most of what was written. Only an admission is waited for by somebody's request, so only that wakes it at once: settlements go along, or wait a
 //! moment ([`LINGER`]). When the disk fails (full, gone) nothing is acknowledged and nothing forgotten: the changes wait, the journal is
 //! opened anew every second, and until that works [`Health`] turns new money away, so that no more than what was on its way can wait.
 
 use super::books::Change;
 use super::disk::{Disk, Space, Writes};
-use super::record;
+use super::record::{self, BalanceKey};
 use crate::domain::{Clock, Timestamp};
 use crate::store::StoreError;
 use arc_swap::ArcSwapOption;
+use foldhash::HashMap;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,6 +77,8 @@ pub struct Writer<D> {
     /// The number of the next ledger entry.
     pub next: u64,
     waiting: Writes,
+    /// Balances that moved since the mark.
+    moved: HashMap<BalanceKey, u64>,
     acks: Vec<Ack>,
     unsynced: bool,
     written: usize,
@@ -92,6 +96,7 @@ impl<D: Disk> Writer<D> {
             clock,
             next,
             waiting: Writes::new(),
+            moved: HashMap::default(),
             acks: Vec::new(),
             unsynced: false,
             written: 0,
@@ -144,9 +149,11 @@ impl<D: Disk> Writer<D> {
         false
     }
 
-    fn take(&mut self, Message { changes, ack, admission }: Message) {
+    /// Takes a message into what is to be written.
+    pub(super) fn take(&mut self, Message { changes, ack, admission }: Message) {
         // Nobody waits for this admission any more: it is being taken back, or was already.
         let void = admission && ack.as_ref().is_none_or(Ack::is_closed);
+        let mut forgets = false;
         for change in changes {
             match change {
                 Change::Hold(..) if void => {}
@@ -154,11 +161,11 @@ impl<D: Disk> Writer<D> {
                     let key = record::hold_key(entry.reservation, part);
                     self.waiting.insert((Space::Holds, key), Some(record::entry_value(&entry)));
                 }
-                Change::Balance(key, spent) => {
-                    self.waiting.insert((Space::Balances, record::balance_key(&key)), Some(record::balance_value(spent)));
-                }
+                Change::Balance(key, spent) => drop(self.moved.insert(key, spent)),
                 Change::Forget(key) => {
+                    self.moved.remove(&key);
                     self.waiting.insert((Space::Balances, record::balance_key(&key)), None);
+                    forgets = true;
                 }
                 Change::GivenBack(parts, reservation) => {
                     let keys = (0..parts).map(|part| record::hold_key(reservation, part));
@@ -174,7 +181,21 @@ impl<D: Disk> Writer<D> {
                 }
             }
         }
+        if forgets {
+            // Or a start might find in the ledger what moved it last, and remember that part of it.
+            self.mark();
+        }
         self.acks.extend(ack);
+    }
+
+    /// Has the balances written as they are now. Between messages only: the balances that an entry moves are told before it.
+    fn mark(&mut self) {
+        if self.moved.is_empty() {
+            return;
+        }
+        let balance = |(key, spent)| ((Space::Balances, record::balance_key(&key)), Some(record::balance_value(spent)));
+        self.waiting.extend(self.moved.drain().map(balance));
+        self.waiting.insert((Space::Mark, record::MARK.to_vec()), Some(record::mark_value(self.next)));
     }
 
     fn take_back(&mut self) {
@@ -182,7 +203,8 @@ impl<D: Disk> Writer<D> {
         self.waiting.extend(keys.into_iter().map(|key| ((Space::Holds, key), None)));
     }
 
-    fn commit(&mut self) {
+    /// Writes what is to be written.
+    pub(super) fn commit(&mut self) {
         match self.disk.commit(&self.waiting) {
             Ok(()) => {
                 self.waiting.clear();
@@ -211,7 +233,9 @@ impl<D: Disk> Writer<D> {
         }
     }
 
-    fn tick(&mut self) {
+    /// What is done once a second.
+    pub(super) fn tick(&mut self) {
+        self.mark();
         if self.health.check().is_err() {
             match self.disk.reopen().and_then(|()| self.disk.commit(&self.waiting)) {
                 Ok(()) => {
@@ -237,6 +261,11 @@ impl<D: Disk> Writer<D> {
     }
 
     fn upkeep(&mut self) -> Result<(), StoreError> {
+        if !self.waiting.is_empty() {
+            self.disk.commit(&self.waiting)?;
+            self.waiting.clear();
+            self.unsynced = true;
+        }
         let before = Timestamp(self.clock.now().micros().saturating_sub(KEPT));
         let expired = self.disk.expired(before, PRUNED + 2 * std::mem::take(&mut self.written))?;
         if !expired.is_empty() {

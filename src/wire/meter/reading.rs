@@ -8,6 +8,7 @@ use crate::wire::sse::Event;
 use crate::wire::usage::{Record, Shape};
 use crate::wire::{Api, Dialect};
 use memchr::memmem::Finder;
+use std::borrow::Cow;
 
 /// All that has been read so far. The modules of the APIs fill it in.
 #[derive(Debug)]
@@ -84,7 +85,8 @@ impl Reading {
 
     /// Reads a whole reply that is no stream.
     pub(super) fn body(&mut self, bytes: &[u8]) {
-        let json = String::from_utf8_lossy(bytes);
+        // Checked first, which is quick: only what is no UTF-8 needs a copy.
+        let json = std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed);
         let Some([id, model, tier, usage, error]) = pick(&json, ["id", "model", "service_tier", "usage", "error"]) else {
             return;
         };

@@ -1,6 +1,6 @@
 //! `POST /v1/chat/completions`
 
-use super::cursor::{Cursor, Kind};
+use crate::wire::cursor::{Cursor, Kind};
 use super::draft::Draft;
 use super::error::BodyError;
 use super::{SegmentKind, ServerTool, read, tools};

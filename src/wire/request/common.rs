@@ -1,6 +1,6 @@
 //! The fields that all APIs share.
 
-use super::cursor::{Cursor, Kind};
+use crate::wire::cursor::{Cursor, Kind};
 use super::draft::{Draft, nested};
 use super::error::BodyError;
 use super::{MAX_MODEL_BYTES, read};

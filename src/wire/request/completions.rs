@@ -1,6 +1,6 @@
 //! `POST /v1/completions`
 
-use super::cursor::Cursor;
+use crate::wire::cursor::Cursor;
 use super::draft::Draft;
 use super::error::BodyError;
 use super::{SegmentKind, read, text_input};

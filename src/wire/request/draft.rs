@@ -1,6 +1,6 @@
 //! A request while its body is being read.
 
-use super::cursor::{Cursor, Kind};
+use crate::wire::cursor::{Cursor, Kind};
 use super::error::{BodyError, FieldName};
 use super::number::MAX_COUNT;
 use super::{Features, MAX_SEGMENTS, Request, Segment, SegmentKind, read};

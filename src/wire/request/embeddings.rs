@@ -1,6 +1,6 @@
 //! `POST /v1/embeddings`
 
-use super::cursor::Cursor;
+use crate::wire::cursor::Cursor;
 use super::draft::Draft;
 use super::error::BodyError;
 use super::{SegmentKind, text_input};

@@ -3,7 +3,7 @@
 //! A message never repeats the body: at most a short escaped piece of a key's name, so that neither a prompt nor a secret in broken JSON
 //! travels into an error or a log.
 
-use super::cursor::MAX_DEPTH;
+use crate::wire::cursor::MAX_DEPTH;
 use std::borrow::Cow;
 
 /// The name of a field, as a path a client recognises: `n`, `stream_options.include_usage`, `messages[3]`.

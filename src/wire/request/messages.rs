@@ -1,6 +1,6 @@
 //! `POST /v1/messages` and `POST /v1/messages/count_tokens`
 
-use super::cursor::{Cursor, Kind};
+use crate::wire::cursor::{Cursor, Kind};
 use super::draft::Draft;
 use super::error::BodyError;
 use super::{SegmentKind, ServerTool, read, tools};

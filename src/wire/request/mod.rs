@@ -10,7 +10,6 @@
 mod chat;
 mod common;
 mod completions;
-mod cursor;
 mod draft;
 mod embeddings;
 mod error;
@@ -30,7 +29,7 @@ pub use features::{Features, ServerTool, UserIds};
 
 use super::Api;
 use super::edit::Places;
-use cursor::{Cursor, Kind};
+use super::cursor::{Cursor, Kind};
 use draft::Draft;
 use std::ops::Range;
 

@@ -1,6 +1,6 @@
 //! Typed readers for the fields the gateway needs. `null` is the same as absent everywhere.
 
-use super::cursor::{Cursor, Kind, ObjectSpan};
+use crate::wire::cursor::{Cursor, Kind, ObjectSpan};
 use super::error::{BodyError, FieldName, snippet};
 use super::number::{MAX_COUNT, Whole, whole};
 use std::borrow::Cow;

@@ -1,6 +1,6 @@
 //! `POST /v1/responses`
 
-use super::cursor::{Cursor, Kind};
+use crate::wire::cursor::{Cursor, Kind};
 use super::draft::{Draft, element_name};
 use super::error::BodyError;
 use super::{SegmentKind, read, tools};

@@ -1,6 +1,6 @@
 //! The four shapes of a plain prompt: text, texts, token numbers, lists of token numbers.
 
-use super::cursor::{Cursor, Kind};
+use crate::wire::cursor::{Cursor, Kind};
 use super::draft::Draft;
 use super::error::BodyError;
 use super::{MAX_SEGMENTS, SegmentKind};

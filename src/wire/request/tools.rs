@@ -1,6 +1,6 @@
 //! Declared tools: which the client runs, and which the provider runs by itself.
 
-use super::cursor::{Cursor, Kind};
+use crate::wire::cursor::{Cursor, Kind};
 use super::draft::{Draft, element_name};
 use super::error::BodyError;
 use super::{SegmentKind, ServerTool, read};

@@ -57,6 +57,11 @@ fn entry(journal: &Journal, number: u64) -> Entry {
 }
 
 /// The balances that differ: owner, stored, recomputed.
+/// The mark of balances that reflect every entry before this one.
+fn reflected(next: u64) -> ((Space, Vec<u8>), Option<Vec<u8>>) {
+    ((Space::Mark, record::MARK.to_vec()), Some(record::mark_value(next)))
+}
+
 fn wrong(audit: &Audit) -> Vec<(&str, Option<u64>, u64)> {
     let found = audit.differences.iter().filter_map(|difference| match difference {
         Difference::Balance(balance) => Some(balance),
@@ -137,7 +142,7 @@ async fn the_newest_and_the_oldest_entry_cannot_be_removed_unseen_either() {
 #[tokio::test]
 async fn a_doubled_entry_is_named_with_its_reservation() {
     let directory = journal(LostHold::Charge).await;
-    spoil(&directory, |journal| [((Space::Ledger, ledger_key(40)), Some(entry_value(&entry(journal, 7))))].into());
+    spoil(&directory, |journal| [((Space::Ledger, ledger_key(40)), Some(entry_value(&entry(journal, 7)))), reflected(41)].into());
     let found = audit(directory.path(), NOW).expect("it reads");
     assert_eq!(found.differences[0], Difference::Doubled { reservation: ReservationId::new(7), number: 7 });
     let value = spent_by_b(LostHold::Charge);
@@ -149,7 +154,7 @@ async fn a_doubled_booking_is_found_though_its_balance_agrees() {
     let directory = journal(LostHold::Charge).await;
     spoil(&directory, |journal| {
         let again = entry(journal, 7);
-        let mut writes = Writes::from([((Space::Ledger, ledger_key(40)), Some(entry_value(&again)))]);
+        let mut writes = Writes::from([((Space::Ledger, ledger_key(40)), Some(entry_value(&again))), reflected(41)]);
         for Booking { balance, actual, .. } in again.lines {
             let spent = journal.balance(&balance).expect("readable") + actual;
             writes.insert((Space::Balances, balance_key(&balance)), Some(balance_value(spent)));

@@ -7,7 +7,7 @@ mod strings;
 #[cfg(test)]
 mod tests;
 
-use super::error::BodyError;
+use super::request::BodyError;
 use std::borrow::Cow;
 use std::ops::Range;
 
