@@ -5,7 +5,7 @@ use crate::domain::{Clock, Timestamp};
 use crate::telemetry::Metrics;
 use crate::telemetry::metrics::{Name, UpstreamNameLabels};
 use parking_lot::{Mutex, RwLock};
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 

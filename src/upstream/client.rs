@@ -1,15 +1,16 @@
 //! Calls to providers: where to, with which headers and which key, and what it means when no reply comes.
 
 use super::headers;
-use super::http::{Http, unprocessed};
+use super::http::Http;
 use crate::config::Policy;
 use crate::config::policy::Upstream;
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE};
-use http::{HeaderName, HeaderValue, Request};
+use http::uri::{Authority, Parts, PathAndQuery, Scheme};
+use http::{HeaderName, HeaderValue, Request, Uri};
 use http_body_util::Full;
 use parking_lot::RwLock;
-use std::collections::{HashMap, HashSet};
+use foldhash::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -92,7 +93,9 @@ impl NoReply {
 pub struct Client {
     /// By connect timeout and pool idle timeout: the two settings that belong to a client rather than to a request. An idle timeout of
     /// zero is that of the client whose every connection is new.
-    clients: RwLock<HashMap<(Duration, Duration), Http>>,
+    clients: RwLock<HashMap<(Duration, Duration), Arc<Http>>>,
+    /// The base URLs of the upstreams, taken apart once.
+    bases: RwLock<Vec<Arc<Base>>>,
     /// Upstreams that refused `stream_options`, learned from their 400s.
     refuses_usage: RwLock<HashSet<Arc<str>>>,
 }
@@ -103,7 +106,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn new(policy: &Policy) -> Result<Self, ClientError> {
-        let client = Self { clients: RwLock::default(), refuses_usage: RwLock::default() };
+        let client = Self { clients: RwLock::default(), bases: RwLock::default(), refuses_usage: RwLock::default() };
         client.prepare(policy)?;
         Ok(client)
     }
@@ -113,7 +116,8 @@ impl Client {
     /// # Errors
     /// See [`ClientError`]; nothing is changed then.
     pub fn prepare(&self, policy: &Policy) -> Result<(), ClientError> {
-        let mut clients = HashMap::new();
+        let mut clients = HashMap::default();
+        let bases = policy.upstreams.values().filter_map(|upstream| Base::of(&upstream.base_url).map(Arc::new)).collect();
         for upstream in policy.upstreams.values() {
             if let Some(key) = &upstream.api_key {
                 HeaderValue::from_str(key.expose()).map_err(|_| ClientError::Key(upstream.name.clone()))?;
@@ -126,13 +130,14 @@ impl Client {
             }
         }
         *self.clients.write() = clients;
+        *self.bases.write() = bases;
         // Another server may be behind the same name.
         self.refuses_usage.write().clear();
         Ok(())
     }
 
     /// The client of these settings. A request that began under another configuration may have some that are no longer there.
-    fn client(&self, settings: (Duration, Duration)) -> Result<Http, NoReply> {
+    fn client(&self, settings: (Duration, Duration)) -> Result<Arc<Http>, NoReply> {
         if let Some(client) = self.clients.read().get(&settings) {
             return Ok(client.clone());
         }
@@ -170,15 +175,15 @@ impl Client {
             sent += 1;
             // A connection that went away is shared no more, but the next may go away as soon; the last time it has one of its own.
             let client = self.client(settings(upstream, outgoing.fresh || sent == SENDS))?;
-            let error = match client.send(Self::request(outgoing)?).await {
+            let error = match client.send(self.request(outgoing)?).await {
                 // 101: nobody asked for another protocol, so what follows is no answer to anything.
                 Ok(reply) if reply.status().is_informational() => return Err(NoReply::Broken),
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
             let no_reply = match &error {
-                error if error.is_connect() => NoReply::Connect,
-                error if unprocessed(error) => NoReply::Unprocessed,
+                error if error.unconnected => NoReply::Connect,
+                error if error.unprocessed => NoReply::Unprocessed,
                 _ => NoReply::Broken,
             };
             if no_reply != NoReply::Unprocessed || sent == SENDS {
@@ -189,12 +194,19 @@ impl Client {
         }
     }
 
-    fn request(outgoing: &Outgoing<'_>) -> Result<Request<Full<Bytes>>, NoReply> {
+    fn request(&self, outgoing: &Outgoing<'_>) -> Result<Request<Full<Bytes>>, NoReply> {
         let mut request = Request::new(outgoing.body.clone().map(Full::new).unwrap_or_default());
         *request.method_mut() = outgoing.head.method.clone();
-        *request.uri_mut() = uri(outgoing.upstream, &outgoing.head.uri).ok_or(NoReply::Connect)?;
+        *request.uri_mut() = self.uri(outgoing.upstream, &outgoing.head.uri).ok_or(NoReply::Connect)?;
         *request.headers_mut() = Self::headers(outgoing);
         Ok(request)
+    }
+
+    /// The upstream's base URL in place of `/v1`, then the rest of the path and the query as they came.
+    fn uri(&self, upstream: &Upstream, asked: &Uri) -> Option<Uri> {
+        let known = self.bases.read().iter().find(|base| base.url == upstream.base_url).cloned();
+        // A request that began under another configuration may have another one.
+        known.or_else(|| Base::of(&upstream.base_url).map(Arc::new))?.joined(asked)
     }
 
     fn headers(outgoing: &Outgoing<'_>) -> http::HeaderMap {
@@ -259,13 +271,59 @@ const fn settings(upstream: &Upstream, fresh: bool) -> (Duration, Duration) {
     (upstream.connect_timeout, if fresh { Duration::ZERO } else { upstream.pool_idle_timeout })
 }
 
-fn build((connect, idle): (Duration, Duration)) -> Result<Http, rustls::Error> {
-    Http::new(connect, idle)
+fn build((connect, idle): (Duration, Duration)) -> Result<Arc<Http>, rustls::Error> {
+    Http::new(connect, idle).map(Arc::new)
 }
 
-/// The upstream's base URL in place of `/v1`, then the rest of the path and the query as they came.
-fn uri(upstream: &Upstream, uri: &http::Uri) -> Option<http::Uri> {
-    let path = uri.path().strip_prefix("/v1")?;
-    let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
-    format!("{}{path}{query}", upstream.base_url).parse().ok()
+/// A base URL, taken apart.
+#[derive(Debug)]
+struct Base {
+    url: String,
+    scheme: Scheme,
+    authority: Authority,
+    path: String,
+}
+
+impl Base {
+    /// `None` where it is none: it was checked when the configuration was read.
+    fn of(url: &str) -> Option<Self> {
+        let Parts { scheme, authority, path_and_query, .. } = url.parse::<Uri>().ok()?.into_parts();
+        let path = path_and_query.map_or_else(String::new, |path| path.path().trim_end_matches('/').to_owned());
+        Some(Self { url: url.to_owned(), scheme: scheme?, authority: authority?, path })
+    }
+
+    fn joined(&self, asked: &Uri) -> Option<Uri> {
+        let path = asked.path().strip_prefix("/v1")?;
+        let query = asked.query().unwrap_or_default();
+        let mut target = String::with_capacity(self.path.len() + path.len() + query.len() + 1);
+        target.push_str(&self.path);
+        target.push_str(path);
+        if !query.is_empty() {
+            target.push('?');
+            target.push_str(query);
+        }
+        let mut parts = Parts::default();
+        parts.scheme = Some(self.scheme.clone());
+        parts.authority = Some(self.authority.clone());
+        parts.path_and_query = Some(PathAndQuery::from_maybe_shared(Bytes::from(target)).ok()?);
+        Uri::from_parts(parts).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_comes_behind_the_base() {
+        for (base, asked, right) in [
+            ("https://api.openai.com/v1", "/v1/chat/completions", Some("https://api.openai.com/v1/chat/completions")),
+            ("http://127.0.0.1:8080", "/v1/models/a%2Fb?limit=5&x", Some("http://127.0.0.1:8080/models/a%2Fb?limit=5&x")),
+            ("http://host/a/b/", "http://gateway/v1/messages", Some("http://host/a/b/messages")),
+            ("http://host/v1", "/v2/messages", None),
+        ] {
+            let joined = Base::of(base).expect("a base").joined(&asked.parse().expect("a URI"));
+            assert_eq!(joined.map(|uri| uri.to_string()).as_deref(), right, "{base} {asked}");
+        }
+    }
 }

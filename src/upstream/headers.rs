@@ -128,7 +128,10 @@ pub fn downward(headers: &mut HeaderMap) {
     for name in gone {
         headers.remove(&name);
     }
-    // A request id that was sent twice is one id.
+    // A request id that was sent twice is one id. Where nothing was sent twice there is nothing to look for.
+    if headers.len() == headers.keys_len() {
+        return;
+    }
     for name in ["x-request-id", "request-id", "retry-after", "content-type"] {
         if headers.get_all(name).iter().nth(1).is_some()
             && let Some(first) = headers.get(name).cloned()

@@ -2,16 +2,19 @@
 //! but `Host` and, where the client of the gateway sent none, `Accept`.
 //!
 //! hyper's own client, and not the one that wraps it for convenience: on the path of every request that one parses the URL twice and
-//! passes through layers for what is never wanted here: some 4 % of the gateway's time in profiles.
+//! passes through layers for what is never wanted here: some 4 % of the gateway's time in profiles. What has no TLS goes through a
+//! [`super::pool`] of our own.
 
+use super::pool::{self, IDLE, Pool};
 use async_compression::tokio::bufread::{BrotliDecoder, GzipDecoder, ZlibDecoder, ZstdDecoder};
 use bytes::Bytes;
 use futures_util::TryStreamExt;
 use futures_util::future::BoxFuture;
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH};
+use http::uri::Scheme;
 use http::{HeaderMap, HeaderValue, Request, Response, Uri};
+use http_body::Body;
 use http_body_util::{BodyDataStream, Full};
-use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -30,14 +33,55 @@ use tokio::time::timeout;
 use tokio_util::io::{ReaderStream, StreamReader};
 use tower::Service;
 
-/// Idle connections kept to one provider.
-const IDLE: usize = 1_024;
 /// How long a connection is silent before the system asks whether the other side is still there.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Sends requests over kept connections. Clones share them.
 #[derive(Clone, Debug)]
-pub struct Http(legacy::Client<Timely, Full<Bytes>>);
+pub struct Http {
+    /// For addresses with TLS.
+    secured: legacy::Client<Timely, Full<Bytes>>,
+    /// For those without.
+    plain: Pool,
+}
+
+/// Why there is no reply.
+#[derive(Debug)]
+pub struct NoAnswer {
+    /// Whether the request had no connection at all.
+    pub unconnected: bool,
+    /// Whether the provider surely did not process the request.
+    pub unprocessed: bool,
+    cause: Box<dyn Error + Send + Sync>,
+}
+
+impl std::fmt::Display for NoAnswer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.cause.fmt(f)
+    }
+}
+
+impl Error for NoAnswer {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.cause.source()
+    }
+}
+
+impl From<legacy::Error> for NoAnswer {
+    fn from(error: legacy::Error) -> Self {
+        Self { unconnected: error.is_connect(), unprocessed: unprocessed(&error), cause: error.into() }
+    }
+}
+
+impl From<pool::NoAnswer> for NoAnswer {
+    fn from(error: pool::NoAnswer) -> Self {
+        let (unconnected, cause) = match error {
+            pool::NoAnswer::Connect(cause) => (true, cause),
+            pool::NoAnswer::Broke(error) => (false, error.into()),
+        };
+        Self { unconnected, unprocessed: false, cause }
+    }
+}
 
 impl Http {
     /// A client that gives up connecting (name, TCP and TLS together) after `connect` and forgets connections idle for `idle`; with an
@@ -57,37 +101,51 @@ impl Http {
         tcp.set_keepalive(Some(KEEP_ALIVE));
         let connector =
             HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_all_versions().wrap_connector(tcp);
-        let client = legacy::Client::builder(TokioExecutor::new())
+        let connector = Timely { connector, most: connect };
+        let secured = legacy::Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .timer(TokioTimer::new())
             .pool_idle_timeout(idle)
             .pool_max_idle_per_host(if idle.is_zero() { 0 } else { IDLE })
-            .build(Timely { connector, most: connect });
-        Ok(Self(client))
+            .build(connector.clone());
+        Ok(Self { secured, plain: Pool::new(connector, idle) })
     }
 
     /// Sends a request and waits for the reply's headers.
     ///
     /// # Errors
-    /// When there is no reply; [`legacy::Error::is_connect`] says whether the request had a connection at all.
-    pub async fn send(&self, mut request: Request<Full<Bytes>>) -> Result<Response<reqwest::Body>, legacy::Error> {
+    /// When there is no reply.
+    pub async fn send(&self, mut request: Request<Full<Bytes>>) -> Result<Response<reqwest::Body>, NoAnswer> {
         request.headers_mut().entry(ACCEPT).or_insert(HeaderValue::from_static("*/*"));
-        let (mut head, body) = self.0.request(request).await?.into_parts();
-        let body = match encoding(&head.headers) {
-            None => reqwest::Body::wrap(body),
-            Some(encoding) => {
-                head.headers.remove(CONTENT_ENCODING);
-                head.headers.remove(CONTENT_LENGTH);
-                reqwest::Body::wrap_stream(ReaderStream::new(decoded(encoding, body)))
-            }
-        };
-        Ok(Response::from_parts(head, body))
+        if request.uri().scheme() == Some(&Scheme::HTTP) {
+            return Ok(legible(self.plain.send(request).await?));
+        }
+        // Boxed: the future of that client is large, and nothing of it is on the other way.
+        Ok(legible(Box::pin(self.secured.request(request)).await?))
     }
+}
+
+/// The reply, its body as it reads.
+fn legible<B>(reply: Response<B>) -> Response<reqwest::Body>
+where
+    B: Body<Data = Bytes> + Send + Sync + Unpin + 'static,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let (mut head, body) = reply.into_parts();
+    let body = match encoding(&head.headers) {
+        None => reqwest::Body::wrap(body),
+        Some(encoding) => {
+            head.headers.remove(CONTENT_ENCODING);
+            head.headers.remove(CONTENT_LENGTH);
+            reqwest::Body::wrap_stream(ReaderStream::new(decoded(encoding, body)))
+        }
+    };
+    Response::from_parts(head, body)
 }
 
 /// Whether the provider surely did not process the request that got no reply, by HTTP/2's own word (RFC 9113, 8.7): it refused the stream,
 /// or the stream lies above the last one it took before it went away; or the request still waited for a stream of such a connection.
-pub fn unprocessed(error: &legacy::Error) -> bool {
+fn unprocessed(error: &legacy::Error) -> bool {
     let Some(error) = error.source().and_then(|cause| cause.downcast_ref::<hyper::Error>()) else { return false };
     let Some(said) = error.source().and_then(|cause| cause.downcast_ref::<h2::Error>()) else {
         // "Dispatch task is gone": what ends a connection leaves the one request behind whose stream is not open yet. hyper has no
@@ -101,7 +159,7 @@ pub fn unprocessed(error: &legacy::Error) -> bool {
 
 /// Connects within a time: the name, TCP and TLS together.
 #[derive(Clone, Debug)]
-struct Timely {
+pub(super) struct Timely {
     connector: HttpsConnector<HttpConnector>,
     most: Duration,
 }
@@ -141,7 +199,11 @@ fn encoding(headers: &HeaderMap) -> Option<Encoding> {
     }
 }
 
-fn decoded(encoding: Encoding, body: Incoming) -> Pin<Box<dyn AsyncRead + Send>> {
+fn decoded<B>(encoding: Encoding, body: B) -> Pin<Box<dyn AsyncRead + Send>>
+where
+    B: Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
     let reader = StreamReader::new(BodyDataStream::new(body).map_err(io::Error::other));
     match encoding {
         Encoding::Gzip => Box::pin(GzipDecoder::new(reader)),

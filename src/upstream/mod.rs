@@ -7,6 +7,7 @@ pub mod headers;
 mod http;
 mod orphans;
 mod peek;
+mod pool;
 mod tasks;
 
 pub use body::{Bounds, Broke, End, MeteredBody, OnEnd, Uncommitted};

@@ -5,7 +5,7 @@
 
 use super::Tasks;
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::sync::Arc;
 
 /// Adopts calls whose client left. Clones share the bound.
