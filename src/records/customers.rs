@@ -13,7 +13,8 @@ use crate::telemetry::record::Ended;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use serde::{Deserialize, Serialize};
-use std::collections::{HashMap, HashSet, VecDeque};
+use foldhash::{HashMap, HashSet};
+use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,11 +70,11 @@ impl Notes {
     pub(super) fn start(documents: Arc<dyn Documents>) -> Self {
         let (queue, told) = mpsc::channel(WAITING);
         tokio::spawn(run(documents, told));
-        Self { queue, noted: HashSet::new(), day: 0, hasher: RandomState::new() }
+        Self { queue, noted: HashSet::default(), day: 0, hasher: RandomState::new() }
     }
 
     /// A request has ended.
-    pub(super) fn note(&mut self, ended: &Ended, entry: &Entry) {
+    pub(super) fn note(&mut self, ended: &Ended) {
         // An id with a space is one that we gave ourselves: an anonymous key or address.
         let Some(id) = ended.facts.customer.as_ref().map(|id| id.as_str()).filter(|id| !id.contains(' ')) else { return };
         let day = ended.at.secs() / DAY;
@@ -88,7 +89,11 @@ impl Notes {
                 self.noted.insert(hash);
             }
         }
-        if let Some(notable) = Notable::of(entry) {
+        // Nearly all were served as asked, of which nothing is noted.
+        let facts = &ended.facts;
+        if (facts.status >= 400 || !facts.degraded.is_empty())
+            && let Some(notable) = Notable::of(&Entry::of(ended))
+        {
             let _ = self.queue.try_send(Told::Noted(id.into(), Box::new(notable), ended.keep)); // see the module
         }
     }

@@ -1,13 +1,11 @@
 //! The record of one request, as it is kept and shown: the fields of the access log under the same names, and when it began.
 
 use crate::degrade::Degraded;
-use crate::domain::{CustomerId, Timestamp, UserId};
+use crate::domain::{CustomerId, UserId};
 use crate::telemetry::record::{Ended, Facts, micros, words};
+use crate::telemetry::spelled::{self, instant};
 use crate::wire::Usage;
 use serde::{Deserialize, Serialize};
-
-/// The longest text that is kept of what others named, bytes. Our own bounds are shorter; a provider's are not ours.
-const LONGEST: usize = 512;
 
 /// See the module. Absent is what was not known; times are microseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -89,10 +87,10 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Of a request that has ended.
+    /// Of a request that has ended: what its JSON reads as.
     #[must_use]
     pub fn of(ended: &Ended) -> Self {
-        let Ended { id, api, at, keep: _, took, facts } = ended;
+        let Ended { id, api, at, keep: _, took, facts, members: _ } = ended;
         // Named one by one, so that a new fact is not forgotten here.
         let Facts {
             app,
@@ -174,13 +172,6 @@ impl Entry {
     }
 }
 
-/// To the microsecond, unlike what replies say of a reset.
-fn instant(at: Timestamp) -> String {
-    let micros = i64::try_from(at.micros()).unwrap_or(i64::MAX);
-    jiff::Timestamp::from_microsecond(micros).unwrap_or(jiff::Timestamp::MAX).to_string()
-}
-
 fn cut(text: &str) -> String {
-    let end = (0..=LONGEST.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-    text[..end].to_owned()
+    spelled::cut(text).to_owned()
 }

@@ -1,11 +1,11 @@
 //! Writing records: many in one call, repeated while the store is away.
 
-use super::Entry;
 use super::customers::Notes;
 use crate::store::StoreError;
 use crate::store::documents::{Collection, Documents, Expected, MAX_ID, Write};
 use crate::telemetry::Metrics;
 use crate::telemetry::record::Ended;
+use crate::telemetry::spelled::instant;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,9 +40,8 @@ pub async fn run(documents: Arc<dyn Documents>, mut queue: mpsc::Receiver<Told>,
             match told {
                 Told::Ended(ended) => {
                     records += 1;
-                    let entry = Entry::of(&ended);
-                    notes.note(&ended, &entry);
-                    add(&mut writes, &ended, entry);
+                    notes.note(&ended);
+                    add(&mut writes, *ended);
                 }
                 Told::Flush(ack) => flushes.push(ack),
             }
@@ -61,8 +60,8 @@ pub async fn run(documents: Arc<dyn Documents>, mut queue: mpsc::Receiver<Told>,
 }
 
 /// What one record takes: itself, and its name at the provider's.
-fn add(writes: &mut Vec<Write>, ended: &Ended, entry: Entry) {
-    let Ok(value) = serde_json::to_vec(&entry) else { return };
+fn add(writes: &mut Vec<Write>, ended: Ended) {
+    let (id, value) = (ended.id.to_string(), format!("{{\"time\":\"{}\",{}}}", instant(ended.at), ended.members));
     let document = |collection, id, value| Write {
         collection,
         id,
@@ -71,11 +70,11 @@ fn add(writes: &mut Vec<Write>, ended: &Ended, entry: Entry) {
         keep: Some(ended.keep),
         rank: 0,
     };
-    let named = ended.facts.provider_request_id.as_ref().filter(|id| !id.is_empty() && id.len() <= MAX_ID);
+    let named = ended.facts.provider_request_id.filter(|id| !id.is_empty() && id.len() <= MAX_ID);
     if let Some(named) = named {
-        writes.push(document(Collection::ProviderRequests, named.clone(), entry.request_id.clone().into()));
+        writes.push(document(Collection::ProviderRequests, named, id.clone().into()));
     }
-    writes.push(document(Collection::Requests, entry.request_id, Bytes::from(value)));
+    writes.push(document(Collection::Requests, id, Bytes::from(value)));
 }
 
 /// Whether these are written. While the store is away it is asked again, unless nobody waits for anything any more.

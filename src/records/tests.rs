@@ -104,7 +104,7 @@ async fn a_record_is_found_by_our_id_and_by_the_providers_with_everything_that_w
     let right = Entry {
         request_id: id,
         provider_request_id: Some("req_{odd} id".into()),
-        time: "2026-11-30T12:00:00Z".into(),
+        time: "2026-11-30T12:00:00.000000Z".into(),
         api: "chat".into(),
         customer: Some("acme".into()),
         priority: "live".into(),

@@ -9,6 +9,7 @@ pub mod otlp;
 pub mod outage;
 pub mod record;
 pub mod reload;
+pub mod spelled;
 pub mod tls;
 pub mod triage;
 

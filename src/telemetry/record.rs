@@ -3,7 +3,7 @@
 //! The end is when the last owner lets go: the reply's body, or the account of a call that is still read to its end after its client
 //! has left. So the line always tells what was booked.
 
-use super::Metrics;
+use super::{Metrics, spelled};
 use super::metrics::{ApiLabels, DegradedLabels, ModelLabels, Name, RefusalLabels, RequestLabels, TokenLabels};
 use super::otlp::context::Context;
 use super::otlp::spans::Request;
@@ -64,6 +64,8 @@ pub struct Ended {
     pub took: Duration,
     /// Everything else.
     pub facts: Facts,
+    /// The same as JSON, see [`spelled::members`].
+    pub members: String,
 }
 
 /// What the log says of a request whose client left before there was an answer.
@@ -243,48 +245,8 @@ impl Drop for Record {
             facts.ending = Ending::ClientGone;
         }
         count(self.api, facts, took, &self.metrics);
-        let usage = facts.usage.as_ref();
-        tracing::info!(
-            target: "access",
-            request_id = %self.id,
-            api = self.api.as_str(),
-            app = facts.app.as_deref(),
-            customer = facts.customer.as_ref().map(CustomerId::as_str),
-            user = facts.user.as_ref().map(UserId::as_str),
-            plan = facts.plan.as_ref().map(|plan| &*plan.name),
-            priority = facts.priority.as_str(),
-            class = facts.class.as_deref(),
-            model = facts.model.as_deref(),
-            fallback_model = facts.fallback_model.as_deref(),
-            served_model = facts.served_model.as_deref(),
-            stream = facts.stream,
-            status = facts.status,
-            cause = facts.cause,
-            refused_scope = facts.refused_by.map(|(scope, _)| scope),
-            refused_limit = facts.refused_by.map(|(_, limit)| limit),
-            shadow_refused = facts.shadow_refused.map(|(scope, limit)| format!("{scope}.{limit}")).as_deref(),
-            degraded = words(&facts.degraded, Degraded::kind).as_deref(),
-            degraded_cause = words(&facts.degraded, Degraded::cause).as_deref(),
-            pool_level = facts.pool_level,
-            ticket = facts.ticket.as_deref(),
-            estimated_input_tokens = facts.estimated_input,
-            output_cap = facts.output_cap,
-            input_tokens = usage.map(Usage::input),
-            cached_tokens = usage.map(|usage| usage.cache_read),
-            output_tokens = usage.map(Usage::total_output),
-            usage_estimated = facts.usage_estimated,
-            cost_nano_usd = facts.cost.get(),
-            provider_request_id = facts.provider_request_id.as_deref(),
-            attempts = facts.attempts,
-            admitted_us = facts.admitted.map(micros),
-            waited_us = micros(facts.waited),
-            first_byte_us = facts.first_byte.map(micros),
-            duration_us = micros(took),
-            ending = facts.ending.as_str(),
-            repeat = facts.repeat,
-            job = facts.job.as_deref(),
-            resubmitted_by = facts.resubmitted_by.as_deref(),
-        );
+        let members = spelled::members(self.id, self.api, took, facts);
+        tracing::info!(target: "access", members = members.as_str());
         if let Some(trace) = self.trace.take() {
             let steps = trace.take();
             trace.otlp.ended(&trace, &Request { id: self.id, api: self.api, took, facts, steps: &steps });
@@ -293,7 +255,7 @@ impl Drop for Record {
             watch.ended(self.api, at, facts);
         }
         if let Some((sink, at, keep)) = self.sink.take() {
-            sink.ended(Ended { id: self.id, api: self.api, at, keep, took, facts: std::mem::take(facts) });
+            sink.ended(Ended { id: self.id, api: self.api, at, keep, took, facts: std::mem::take(facts), members });
         }
     }
 }

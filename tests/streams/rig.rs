@@ -285,24 +285,25 @@ static LINES: Mutex<Vec<BTreeMap<String, String>>> = Mutex::new(Vec::new());
 
 struct AccessLog;
 
-struct Fields(BTreeMap<String, String>);
+struct Members(String);
 
-impl tracing::field::Visit for Fields {
-    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
-        self.0.insert(field.name().to_owned(), format!("{value:?}"));
-    }
+impl tracing::field::Visit for Members {
+    fn record_debug(&mut self, _: &tracing::field::Field, _: &dyn std::fmt::Debug) {}
 
-    fn record_str(&mut self, field: &tracing::field::Field, value: &str) {
-        self.0.insert(field.name().to_owned(), value.to_owned());
+    fn record_str(&mut self, _: &tracing::field::Field, members: &str) {
+        members.clone_into(&mut self.0);
     }
 }
 
 impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for AccessLog {
     fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
         if event.metadata().target() == "access" {
-            let mut fields = Fields(BTreeMap::new());
-            event.record(&mut fields);
-            LINES.lock().push(fields.0);
+            let mut members = Members(String::new());
+            event.record(&mut members);
+            let line: serde_json::Map<String, serde_json::Value> =
+                serde_json::from_str(&format!("{{{}}}", members.0)).expect("an access line is JSON");
+            let text = |value: serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            LINES.lock().push(line.into_iter().map(|(name, value)| (name, text(value))).collect());
         }
     }
 }
