@@ -147,7 +147,8 @@ struct Judged {
 }
 
 impl Judged {
-    /// Plays the ceiling's bucket over all decisions, in the order of arrival, as one that knew them all would have.
+    /// Plays the ceiling's bucket over all decisions, in the order in which they were made, as one that knew them all would have. A prompt
+    /// that takes its time to be counted is decided after those that came behind it meanwhile.
     fn read(log: &Path, tpm: u64) -> Result<Self, String> {
         let text = std::fs::read_to_string(log).map_err(|error| error.to_string())?;
         let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -159,8 +160,10 @@ impl Judged {
             let admitted = number("status") == 200;
             let (estimated, actual) = (number("estimated_input_tokens"), number("input_tokens"));
             let arrived = end.saturating_sub(Duration::from_micros(number("duration_us")));
+            // A refusal is answered as soon as it is decided.
+            let decided = if admitted { arrived + Duration::from_micros(number("admitted_us")) } else { end };
             // What the provider found the input to be is what the ceiling is settled to, where that is more.
-            decisions.push((arrived, admitted, estimated.max(actual).max(number("output_cap"))));
+            decisions.push((decided, admitted, estimated.max(actual).max(number("output_cap"))));
             // A prompt to which we added the wish for a short answer is not the one that was estimated.
             if admitted && actual > 0 && line["degraded"].is_null() {
                 let off = estimated.abs_diff(actual) as f64 * 100.0 / actual as f64;
