@@ -14,7 +14,7 @@ use super::read::{At, Read, as_table};
 use super::value::Limitable;
 use crate::domain::{CustomerId, NanoUsd};
 use serde_json::Value;
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::sync::Arc;
 
 /// See the module.

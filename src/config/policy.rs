@@ -18,7 +18,7 @@ use crate::limit::{Bucket, LimitName, Measure};
 use crate::pricing::PriceTable;
 use crate::wire::Dialect;
 use ipnet::IpNet;
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -13,6 +13,7 @@ use crate::degrade::breaker::Rules;
 use crate::domain::{NanoUsd, Period, Priority};
 use crate::limit::{Bucket, LimitName, Measure};
 use crate::wire::Dialect;
+use foldhash::HashMap;
 use std::time::Duration;
 
 const MINUTE: u64 = 60_000_000;
@@ -250,7 +251,7 @@ fn every_table_of_the_process_reaches_the_policy() {
     assert_eq!((policy.zone.clone(), policy.notice_percent), (crate::domain::Zone::named("Asia/Tokyo").expect("a zone"), 90));
     assert_eq!(policy.unpriced, Unpriced::Free);
     assert_eq!(policy.unbounded, Unbounded { stored_context_tokens: Some(10), server_tools: Some(NanoUsd::new(250_000_000)) });
-    assert_eq!(policy.shares, [(Priority::Background, 200_000)].into(), "a whole share is none");
+    assert_eq!(policy.shares, HashMap::from_iter([(Priority::Background, 200_000)]), "a whole share is none");
     assert_eq!(policy.gateway.rates, [bucket(LimitName::Rpm, Measure::Request, Bucket::new(11, 11, MINUTE))]);
     assert_eq!(policy.gateway.spend, [(Period::Week, NanoUsd::new(12_000_000_000))]);
     assert_eq!(policy.identity.anonymous.as_ref().map(|plan| &*plan.name), Some("business"));

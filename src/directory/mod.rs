@@ -34,7 +34,7 @@ use arc_swap::ArcSwap;
 use kept::Kept;
 use keys::{Uses, kept_key};
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;

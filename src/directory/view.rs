@@ -5,7 +5,7 @@ use crate::config::Policy;
 use crate::config::book::Book;
 use crate::config::policy::Plan;
 use serde_json::Value;
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::sync::Arc;
 
 /// See the module.

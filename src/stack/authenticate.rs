@@ -146,7 +146,7 @@ fn credential(headers: &HeaderMap) -> Result<(HeaderName, HeaderValue), Rejectio
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::HashMap;
+    use foldhash::HashMap;
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
         let mut map = HeaderMap::new();
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn a_gateway_key_is_found_wherever_an_sdk_puts_it() {
         let app = Arc::new(App { name: "shop".into(), ..(**PASSTHROUGH).clone() });
-        let auth = Auth::Keys { apps: HashMap::from([(*blake3::hash(b"tk-1").as_bytes(), app)]) };
+        let auth = Auth::Keys { apps: HashMap::from_iter([(*blake3::hash(b"tk-1").as_bytes(), app)]) };
         for pair in [("authorization", "Bearer tk-1"), ("x-api-key", "tk-1"), ("api-key", "tk-1")] {
             let Ok(Caller::Known(app, credential)) = authenticate(&auth, &headers(&[pair]), LOOPBACK) else { panic!("known") };
             assert_eq!(&*app.name, "shop");

@@ -29,7 +29,8 @@ use history::History;
 use parking_lot::{Mutex, RwLock};
 use seen::{Low, Seen};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
+use foldhash::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -260,7 +261,7 @@ fn said(part: Option<&Part>, now: Timestamp) -> Said {
 
 /// The use of the fullest limit, thousandths, all gateways together.
 fn total(said: &BTreeMap<String, Said>) -> u64 {
-    let mut by_limit: HashMap<&str, u64> = HashMap::new();
+    let mut by_limit: HashMap<&str, u64> = HashMap::default();
     for (limit, used) in said.values().flat_map(|said| &said.used) {
         let sum = by_limit.entry(limit).or_default();
         *sum = sum.saturating_add(*used);

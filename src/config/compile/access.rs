@@ -11,7 +11,7 @@ use crate::config::problem::{Findings, Place, suggestion};
 use crate::config::read::At;
 use crate::config::value::{Limitable, Pattern};
 use ipnet::IpNet;
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub fn auth(c: &mut Compiler<'_>, file: &File, mode: AuthMode, listen: (SocketAd
             if let Some(at) = trusted {
                 c.findings.warn(&at.place, "has no effect in keys mode, where the key decides", "leave it out");
             }
-            let mut apps: HashMap<[u8; 32], Arc<App>> = HashMap::new();
+            let mut apps: HashMap<[u8; 32], Arc<App>> = HashMap::default();
             for (name, key) in file.keys.iter().flat_map(|keys| &keys.0) {
                 let Some(hash) = key_hash(c, key) else { continue };
                 let mut plan_named =

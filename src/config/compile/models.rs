@@ -5,13 +5,13 @@ use super::fallbacks::{Around, fallback};
 use crate::config::policy::{Model, Unpriced};
 use crate::config::prices;
 use crate::config::read::At;
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::sync::Arc;
 
 /// Compiles `[models.*]` and checks what refers to them.
 pub fn models(c: &mut Compiler<'_>, around: &Around<'_>) -> HashMap<Arc<str>, Model> {
     let Around { file, prices: table, unpriced, .. } = *around;
-    let mut models = HashMap::new();
+    let mut models = HashMap::default();
     for (name, model) in file.models.iter().flat_map(|models| &models.0) {
         if name.value.contains('*') {
             c.findings.problem(

@@ -10,7 +10,7 @@ use crate::config::problem::{Findings, suggestion};
 use crate::config::read::{At, Known as _, Named};
 use crate::config::value::Limitable;
 use crate::domain::CustomerId;
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::sync::Arc;
 
 /// The plan that a new customer gets when nothing else is said.
@@ -76,7 +76,7 @@ impl Plans {
         allow_emails: bool,
         findings: &mut Findings,
     ) -> HashMap<Arc<str>, Arc<Plan>> {
-        let mut customers = HashMap::new();
+        let mut customers = HashMap::default();
         for (id, customer) in file.customers.iter().flat_map(|customers| &customers.0) {
             match CustomerId::parse(id.value.as_bytes(), allow_emails) {
                 Ok(parsed) if parsed.as_str() == id.value => {}
@@ -106,7 +106,7 @@ impl Plans {
     /// `[shadow.plans.*]`: by the name of the plan that they stand behind.
     pub fn shadows(&self, file: &File, findings: &mut Findings) -> HashMap<Arc<str>, Arc<Shadow>> {
         let written = file.shadow.as_ref().and_then(|shadow| shadow.plans.as_ref()).into_iter().flat_map(|plans| &plans.0);
-        let mut shadows = HashMap::new();
+        let mut shadows = HashMap::default();
         for (name, plan) in written {
             let file::ShadowPlan { place: _, messages, rpm, tpm, spend, quota, user } = plan;
             let Some((known, _)) = self.find(name, findings) else { continue };

@@ -11,7 +11,7 @@ use crate::config::value::Pattern;
 use crate::domain::Priority;
 use crate::limit::{Bucket, BucketError, LimitName, Measure};
 use crate::wire::Dialect;
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 

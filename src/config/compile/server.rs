@@ -9,7 +9,7 @@ use crate::config::read::{At, Known as _};
 use crate::config::value::{self, Timeout};
 use crate::degrade::breaker::Rules;
 use crate::domain::{Priority, Zone};
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;

@@ -11,7 +11,7 @@ use crate::config::policy::{Secret, Upstream};
 use crate::config::problem::suggestion;
 use crate::config::read::{At, Named};
 use crate::wire::Dialect;
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;

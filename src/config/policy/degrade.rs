@@ -2,7 +2,7 @@
 
 use super::Secret;
 use crate::degrade::breaker::Rules;
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 

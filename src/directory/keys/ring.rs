@@ -10,7 +10,7 @@ use crate::config::policy::App;
 use crate::domain::Timestamp;
 use crate::reply::Unauthenticated;
 use blake3::Hash;
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::sync::Arc;
 
 /// See the module.
@@ -48,7 +48,7 @@ pub struct Held {
 impl Ring {
     /// Compiles what is kept. One that cannot be read opens nothing, and the log says so.
     pub(in crate::directory) fn compile(kept: &[(Arc<str>, KeptKey)], book: &Book, uses: &Uses) -> Self {
-        let mut by_hash = HashMap::with_capacity(kept.len());
+        let mut by_hash = HashMap::default();
         for (name, kept) in kept {
             let app = match book.app_kept(name, &serde_json::Value::Object(kept.fields.clone())) {
                 Ok(app) => Arc::new(app),

@@ -7,7 +7,7 @@ use crate::domain::Timestamp;
 use crate::store::StoreError;
 use crate::store::documents::{Collection, Expected, Page, Write};
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::time::Duration;
 
 /// An operator's pin.
