@@ -5,21 +5,24 @@
 --        customer -> earliest deadline of a hold, or before it), which is one for all, named by their place; before them
 --        1..l    what the claims live in (strings)
 --        l..m    numbers that must be known: which overrides of a customer are in force, which plans (absent: 0)
--- ARGV   packed: now in microseconds (0: this server's time), l, m, number of admissions; then for each of them
---        packed: the places of the two numbers (0: need not be known), and each as the gateway knows it
---        an admission as claims.lua reads it
--- Reply  for each a decision as claims.lua packs it; or, where other numbers are in force, packed: -1 and both. Nothing is claimed then.
+-- ARGV   numbers: now in microseconds (0: this server's time), l, m, number of admissions, the limits as call.lua reads them; then for each
+--        admission the places of the two numbers (0: need not be known), each as the gateway knows it, and the admission as claims.lua
+--        reads it; then the texts of each
+-- Reply  numbers: now; then for each a decision as claims.lua has it; or, where other numbers are in force: -1 and both. Nothing is
+--        claimed then.
 
 -- read all
 
-local head = numbers()
+local head = numbers(4)
 local now, values, asked, customers = clock(head[1]), load(head[2], head[3]), {}, {}
+read_limits(now)
 for i = 1, head[4] do
-  local known = numbers()
+  local place_of_said, place_of_plans, known_said, known_plans, next = unpack_from('<dddd', packed, behind)
+  behind = next
   local a = read_admission()
-  if known[1] > 0 then
-    local said, plans = tonumber(values[known[1]] or 0) or 0, tonumber(values[known[2]] or 0) or 0
-    if said ~= known[3] or plans ~= known[4] then a.stale = pack('<ddd', -1, said, plans) end
+  if place_of_said > 0 then
+    local said, plans = tonumber(values[place_of_said] or 0) or 0, tonumber(values[place_of_plans] or 0) or 0
+    if said ~= known_said or plans ~= known_plans then a.stale = { said, plans } end
   end
   asked[i], customers[i] = a, a.customer
 end
@@ -27,26 +30,25 @@ local indexed = read('ZMSCORE', asked[1].leases, unpack(customers)) or {}
 
 -- check all
 
-local replies = {}
-for i, a in ipairs(asked) do
+answers[1], answered = now, 1
+for i = 1, #asked do
+  local a = asked[i]
   if a.stale then
-    replies[i] = a.stale
-  else
+    answers[answered + 1], answers[answered + 2], answers[answered + 3] = -1, a.stale[1], a.stale[2]
+    answered = answered + 3
+  elseif not take_at_once(a, now) then
     decide(a, now)
     take(a, now)
-    replies[i] = decision(a, now)
+    answer(now)
   end
 end
 
 -- write all: what was admitted, or of a refused request only the message it was
 
-write_states(now)
+write_limits(now)
 local written = {}        -- of two of one customer the second goes by what the first has written
-for i, a in ipairs(asked) do
-  if not a.stale then
-    a.indexed = written[a.customer] or indexed[i]
-    write_hold(a, now)
-    written[a.customer] = a.indexed
-  end
+for i = 1, #asked do
+  local a = asked[i]
+  if a.record then written[a.customer] = write_hold(a, written[a.customer] or indexed[i], now) end
 end
-return replies
+return packed_answers()

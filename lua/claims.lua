@@ -1,16 +1,17 @@
 -- What admit.lua, replace.lua and look.lua share: a request's claims, read, decided in one step, and taken. The twin of limit/decide.rs.
 --
--- An admission is three arguments: its numbers, the reservation id, the customer. The numbers:
---   index of the key of the customer's holds, of the index of leases,
+-- An admission is two texts, the reservation id and the customer, and among the numbers:
+--   place of the key of the customer's holds, of the index of leases,
 --   mode (0 take; 1 take for now: unless it is confirmed, sweep.lua gives it back; 2 refused already in another call),
 --   lease in microseconds, microseconds for which the request waits for limits that are claimed in another call,
 --   elastic claim: fixed, per token (pico-dollars; 0: not elastic), wanted, floor (output caps),
---   number of claims, then the claims as states.lua has them. What is at 3 to 6 of each:
---     3 amount, 4 max_wait in microseconds, 5 measure (1 message, 2 money, 0 other), 6 ceiling (1 or 0)
--- The decision on it, packed: now, admitted (1 or 0), start_in in microseconds, granted output cap (-1: as wanted), how many budgets were
--- repaired, then for each claim:
---   outcome, its wait in microseconds, three numbers of how its limit stands, generation (0: no budget)
---   the three: 'b' level, at, 0 | 'w' used, microseconds until it is empty, second it is booked in | 'm' spent, held, start
+--   number of claims, then of each its limit (see call.lua) and the amount.
+-- A decision is numbers behind those that were answered before:
+--   2 admitted, all fits at once as it was asked; then how each limit stands: 'b' level | 'm' spent, held, generation
+--     (levels are of the present, and budgets are in the present period)
+--   1 admitted or 0 refused, start_in in microseconds, granted output cap (-1: as wanted), how many budgets were repaired; then for each
+--     claim its outcome, its wait in microseconds, and how its limit stands:
+--       'b' level, at | 'w' used, microseconds until it is empty, second it is booked in | 'm' spent, held, start, generation
 --
 -- Hold record: <deadline>|<key> <limit> <period start> <amount>|...   one part per budget: all that sweep.lua needs to book it.
 -- Between deadline and parts renew.lua adds a space and the nano-dollars metered so far, where it knows them. A space and `p` there
@@ -20,24 +21,104 @@
 local DEFER_ABOVE = 1000000             -- whoever waits longer for its own limits claims the ceiling at its start time
 local MESSAGE, MONEY = 1, 2
 
--- Where the first claim stands.
+-- Where the first claim stands among an admission's numbers.
 local FIRST = 11
 
--- Of the claims under decision, by their order: where each stands among the numbers, outcome, wait, amount, and its state as it would be,
--- in the order in which open_bucket, open_window and open_budget give it. Lists of their own, used again for each admission.
-local count, places_of, outcomes, waits, amounts = 0, {}, {}, {}, {}
-local A, B, C, D, E, F, G, ENDS, REPAIRED = {}, {}, {}, {}, {}, {}, {}, {}, {}
+-- Of the claims under decision, by their order: limit, amount, outcome, wait. Lists of their own, used again for each admission.
+local count, claimed, amounts, outcomes, waits = 0, {}, {}, {}, {}
+-- The decision on them.
+local admitted, start_in, granted, repaired = false, 0, -1, 0
 
 -- === read ===
 
 local function read_admission()
-  local n = numbers()
-  return { n = n, holds = KEYS[n[1]], leases = KEYS[n[2]], reservation = text(), customer = text(), repaired = 0 }
+  local n = numbers(FIRST - 1)
+  return {
+    n = n, claims = numbers(2 * n[10]), holds = KEYS[n[1]], leases = KEYS[n[2]], reservation = text(), customer = text(),
+    record = false, deadline = 0,
+  }
 end
 
--- When a sweeper would look at the customer anyway.
-local function read_index(a)
-  a.indexed = read('ZSCORE', a.leases, a.customer)
+-- === hold records ===
+
+-- The text of an amount. Most budgets of a request hold the same.
+local spelled, spelling
+local function digits(amount)
+  if amount ~= spelled then spelled, spelling = amount, format('%d', amount) end
+  return spelling
+end
+
+-- What is in front of the amount in a part about a budget.
+local function part_of(limit)
+  local rule, number, start = limit[3], limit[2], limit[6]
+  if rule[13] ~= number or rule[14] ~= start then
+    rule[13], rule[14], rule[15] = number, start, format(' %s %d ', LIMITS[number], start)
+  end
+  local part = '|' .. KEYS[limit[1]] .. rule[15]
+  limit[15] = part
+  return part
+end
+
+-- By lease and mode: until when it lasts, as text with what marks the mode, and for how long holds are kept.
+local lasts, lives = { [0] = {}, {}, {} }, {}
+
+-- The parts of a record, from the second on. Makes the record of a hold.
+local parts = {}
+local function record_of(a, last, now)
+  local mode, lease = a.n[3], a.n[4]
+  local begins = lasts[mode][lease]
+  if not begins then
+    begins = format(mode == 1 and '%d p' or '%d', now + lease)
+    lasts[mode][lease], lives[lease] = begins, format('%d', lease / 1000 + 2 * DAY_MS + SLACK_MS)
+  end
+  parts[1] = begins
+  a.record, a.deadline = concat(parts, '', 1, last), now + lease
+end
+
+-- === what fits at once ===
+
+-- Takes an admission of which everything fits as it was asked, at once, and answers it. Most are such; of others nothing is taken.
+local function take_at_once(a, now)
+  local n, claims = a.n, a.claims
+  local last = 2 * n[10]
+  if n[3] == 2 or n[5] > DEFER_ABOVE or twins then return false end
+  for i = 1, last, 2 do
+    local limit = limits[claims[i]]
+    local rule = limit[3]
+    local kind = rule[1]
+    if limit[4] == CLOSED then open(limit, now) end
+    if kind == BUCKET then
+      -- The product is at most what a full bucket has, or it does not fit.
+      if claims[i + 1] * rule[8] > limit[6] or limit[7] ~= now then return false end
+    elseif kind == WINDOW or limit[7] + claims[i + 1] + limit[8] > rule[6] or limit[13] or limit[6] ~= rule[11] then
+      return false
+    end
+  end
+  local at, held = answered + 1, 1
+  answers[at] = 2
+  for i = 1, last, 2 do
+    local limit, amount = limits[claims[i]], claims[i + 1]
+    local rule = limit[3]
+    if rule[1] == BUCKET then
+      local taken = amount * rule[8]
+      local level = limit[6] - taken
+      if rule[9] == 1 then
+        local mirrored = limit[8] + taken
+        limit[8] = mirrored < EXACT and mirrored or EXACT
+      end
+      at = at + 1
+      limit[6], answers[at] = level, level
+    else
+      local sum = limit[8] + amount
+      parts[held + 1], parts[held + 2] = limit[15] or part_of(limit), digits(amount)
+      answers[at + 1], answers[at + 2], answers[at + 3] = limit[7], sum, limit[12]
+      limit[8], held, at = sum, held + 2, at + 3
+    end
+    limit[4], limit[5] = CHANGED, false
+  end
+  answered = at
+  if held > 1 then record_of(a, held, now) end
+  return true
 end
 
 -- === check ===
@@ -56,9 +137,10 @@ local function shrink(n)
   local per_token, wanted, floor = n[7], n[8], n[9]
   local granted, below_floor = wanted, false
   for j = 1, count do
-    local i = places_of[j]
-    if n[i + 5] == MONEY and outcomes[j] == EXHAUSTED then
-      local room, held = math.max(n[i + 7] - B[j], 0), C[j]
+    local limit = claimed[j]
+    local rule = limit[3]
+    if rule[3] == MONEY and outcomes[j] == EXHAUSTED then
+      local room, held = math.max(rule[6] - limit[7], 0), limit[8]
       local tokens = affordable(n, math.max(room - held, 0))
       if tokens and tokens >= floor then
         granted = math.min(granted, tokens)
@@ -74,77 +156,70 @@ local function shrink(n)
   if below_floor or granted == wanted then return -1 end
   local amount = math.ceil((n[6] + per_token * granted) / 1000)     -- at most 2^53 pico-dollars, as `wanted` costs
   for j = 1, count do
-    local i = places_of[j]
-    if n[i + 5] == MONEY then
+    local limit = claimed[j]
+    local rule = limit[3]
+    if rule[3] == MONEY then
       amounts[j] = amount
-      outcomes[j] = B[j] + C[j] + amount <= n[i + 7] and FITS or IN_FLIGHT
+      outcomes[j] = limit[7] + limit[8] + amount <= rule[6] and FITS or IN_FLIGHT
     end
   end
   return granted
 end
 
--- Decides all claims over the states as they are; changes none.
+-- Decides all claims over the limits as they are; takes nothing.
 local function decide(a, now)
-  local n, i, own_wait, exhausted = a.n, FIRST, a.n[5], false
-  count = n[10]
+  local n, claims, i, own_wait, exhausted = a.n, a.claims, 1, a.n[5], false
+  count, admitted, start_in, granted, repaired = n[10], n[3] ~= 2, 0, -1, 0
   for j = 1, count do
-    local s, kind, amount, outcome, wait = stored[n[i]][n[i + 1]], n[i + 2], n[i + 3], FITS, 0
+    local limit, amount, outcome, wait = limits[claims[i]], claims[i + 1], FITS, 0
+    local rule = limit[3]
+    local kind = rule[1]
+    if limit[4] == CLOSED or twins then open(limit, now) end
     if kind == BUCKET then
-      local capacity, gain, unit = n[i + 7], n[i + 8], n[i + 9]
-      local level, at, held = open_bucket(s, capacity * unit, gain, unit, now)
-      local missing = amount * unit - level     -- the product is at most what a full bucket has, or it never fits
-      if amount > capacity then
+      local missing = amount * rule[8] - limit[6]   -- the product is at most what a full bucket has, or it never fits
+      if amount > rule[6] then
         outcome = NEVER
       elseif missing > 0 then
-        if gain == 0 then
+        if rule[7] == 0 then
           outcome = NEVER
         else
           -- It fills from the time of its level on, which a clock that lags has yet to reach.
-          wait = missing / gain
+          wait = missing / rule[7]
           wait = wait + -wait % 1
-          if at > now then wait = wait + (at - now) end
+          if limit[7] > now then wait = wait + (limit[7] - now) end
           outcome = STARTS
         end
       end
-      A[j], B[j], C[j], G[j], REPAIRED[j] = level, at, held, 0, false
     elseif kind == BUDGET then
-      local start, spent, held, start_before, spent_before, held_before, generation, ends, repaired = open_budget(s, n, i, now)
       -- Sums above 2^53 may be rounded, but not below 2^53, and no cap is larger.
-      local with, cap = spent + amount, n[i + 7]
+      local with, cap = limit[7] + amount, rule[6]
       if with > cap then
         outcome, exhausted = EXHAUSTED, true
-      elseif with + held > cap then
+      elseif with + limit[8] > cap then
         outcome = IN_FLIGHT
       end
-      if repaired then a.repaired = a.repaired + 1 end
-      A[j], B[j], C[j], D[j], E[j], F[j], G[j], ENDS[j], REPAIRED[j] =
-        start, spent, held, start_before, spent_before, held_before, generation, ends, repaired
+      if limit[13] then repaired = repaired + 1 end
+    elseif amount > rule[6] then
+      outcome = NEVER
     else
-      local seconds, slots, at = open_window(s, now)
-      if amount > n[i + 7] then
-        outcome = NEVER
-      else
-        wait = math.max(first_fit(seconds, slots, n[i + 7], math.floor(now / 1000000), amount) * 1000000 - now, 0)
-        if wait > 0 then outcome = STARTS end
-      end
-      A[j], B[j], C[j], G[j], REPAIRED[j] = seconds, slots, at, 0, false
+      wait = math.max(first_fit(limit[6], limit[7], rule[6], math.floor(now / 1000000), amount) * 1000000 - now, 0)
+      if wait > 0 then outcome = STARTS end
     end
     if outcome == STARTS then
-      local patience = n[i + 4]
+      local patience = rule[2]
       if wait > patience then
         outcome, wait = REFUSED, wait - patience
-      elseif wait > own_wait and n[i + 6] == 0 then
+      elseif wait > own_wait and rule[4] == 0 then
         own_wait = wait
       end
     end
-    places_of[j], amounts[j], outcomes[j], waits[j] = i, amount, outcome, wait
-    i = i + LENGTH[kind]
+    claimed[j], amounts[j], outcomes[j], waits[j] = limit, amount, outcome, wait
+    i = i + 2
   end
-  a.granted = exhausted and n[7] > 0 and shrink(n) or -1
+  if exhausted and n[7] > 0 then granted = shrink(n) end
 
-  local admitted, start_in = n[3] ~= 2, 0
   for j = 1, count do
-    if own_wait > DEFER_ABOVE and n[places_of[j] + 6] == 1 then outcomes[j], waits[j] = DEFERRED, 0 end
+    if own_wait > DEFER_ABOVE and claimed[j][3][4] == 1 then outcomes[j], waits[j] = DEFERRED, 0 end
     local outcome = outcomes[j]
     if outcome == STARTS then
       if waits[j] > start_in then start_in = waits[j] end
@@ -152,78 +227,79 @@ local function decide(a, now)
       admitted = false
     end
   end
-  a.admitted, a.start_in = admitted, start_in
 end
 
 -- === write ===
 
 -- Takes what was admitted, or of a refused request only the message it was. Budgets that were repaired are kept so.
 local function take(a, now)
-  local n, admitted, held = a.n, a.admitted, {}
+  local held = 1
   for j = 1, count do
-    local i, outcome, amount = places_of[j], outcomes[j], amounts[j]
-    local key, limit, kind = n[i], n[i + 1], n[i + 2]
-    local takes = (outcome == FITS or outcome == STARTS) and (admitted or n[i + 5] == MESSAGE)
-    if kind == BUDGET then
-      if takes then
-        local sum = C[j] + amount
-        C[j] = sum < EXACT and sum or EXACT
-        held[#held + 1] = format('|%s %s %d %d', KEYS[key], LIMITS[limit], A[j], amount)
+    local limit, outcome, amount = claimed[j], outcomes[j], amounts[j]
+    local rule = limit[3]
+    local kind = rule[1]
+    if (outcome == FITS or outcome == STARTS) and (admitted or rule[3] == MESSAGE) then
+      if kind == BUCKET then
+        local unit = rule[8]
+        limit[6] = charged(limit[6], amount, unit)
+        if rule[9] == 1 then limit[8] = math.min(limit[8] + math.min(amount * unit, EXACT), EXACT) end
+      elseif kind == BUDGET then
+        limit[8], limit[13] = math.min(limit[8] + amount, EXACT), false
+        parts[held + 1], parts[held + 2] = limit[15] or part_of(limit), digits(amount)
+        held = held + 2
+      else
+        add_slot(limit[6], limit[7], math.floor((now + waits[j]) / 1000000), amount)
       end
-      if takes or REPAIRED[j] then put_budget(key, limit, A[j], B[j], C[j], D[j], E[j], F[j], G[j], ENDS[j], now) end
-    elseif takes and kind == BUCKET then
-      local gain, unit = n[i + 8], n[i + 9]
-      local level = charged(A[j], amount, unit)
-      A[j] = level
-      if n[i + 10] == 1 then C[j] = math.min(C[j] + math.min(amount * unit, EXACT), EXACT) end
-      put_bucket(key, limit, level, B[j], C[j], n[i + 7] * unit, gain, unit)
-    elseif takes then
-      add_slot(A[j], B[j], math.floor((now + waits[j]) / 1000000), amount)
-      put_window(key, limit, A[j], B[j], C[j], now)
+      limit[4], limit[5] = CHANGED, false
+    elseif kind == BUDGET and limit[13] then
+      limit[4], limit[5], limit[13] = CHANGED, false, false
     end
+    if twins and limit[4] == CHANGED then close(limit, now) end
   end
-  a.held = held
+  if held > 1 then record_of(a, held, now) end
 end
 
-local function write_hold(a, now)
-  if #a.held == 0 then return end
-  local n, parts = a.n, concat(a.held)
-  local lease = n[4]
-  local deadline = now + lease
-  local record = format(n[3] == 1 and '%d p%s' or '%d%s', deadline, parts)
-  local fresh = read('HSETNX', a.holds, a.reservation, record)
-  if fresh ~= 1 then
-    replace_foreign(a.holds)
-    -- A reservation may claim more later: its record then grows. A hold that is confirmed stays so.
-    local hold = redis.call('HGET', a.holds, a.reservation)
+-- Writes the hold of what was taken. `indexed` is when a sweeper would look at the customer anyway; when it looks then.
+local function write_hold(a, indexed, now)
+  local holds, deadline, record = a.holds, a.deadline, a.record
+  if try('HSETNX', holds, a.reservation, record) ~= 1 then
+    -- Of another type; or a reservation claims more, and its record grows. A hold that is confirmed stays so.
+    local hold = read('HGET', holds, a.reservation)
+    replace_foreign(holds)
     local before, rest = match(hold or '', '^(%d+)(.*)$')
     if before then
       deadline = math.max(tonumber(before), deadline)
-      if n[3] ~= 1 then rest = string.gsub(rest, '^ p', '') end
-      record = format('%d%s%s', deadline, rest, parts)
+      if a.n[3] ~= 1 then rest = string.gsub(rest, '^ p', '') end
+      record = format('%d%s%s', deadline, rest, sub(record, find(record, '|', 1, true), -1))
     end
-    redis.call('HSET', a.holds, a.reservation, record)
+    call('HSET', holds, a.reservation, record)
   end
-  redis.call('PEXPIRE', a.holds, format('%d', lease / 1000 + 2 * DAY_MS + SLACK_MS))
-  a.indexed = index_hold(a.leases, a.customer, a.indexed, deadline, now)
+  call('PEXPIRE', holds, lives[a.n[4]])
+  return index_hold(a.leases, a.customer, indexed, deadline, now)
 end
 
 -- === reply ===
 
-local function decision(a, now)
-  local n, admitted = a.n, a.admitted
-  local reply = { pack('<ddddd', now, admitted and 1 or 0, admitted and a.start_in or 0, admitted and a.granted or -1, a.repaired) }
+local function answer(now)
+  local at = answered + 4
+  answers[at - 3], answers[at - 2] = admitted and 1 or 0, admitted and start_in or 0
+  answers[at - 1], answers[at] = admitted and granted or -1, repaired
   for j = 1, count do
-    local x, y, z = A[j], B[j], 0
-    local kind = n[places_of[j] + 2]
-    if kind == BUDGET then
-      x, y, z = B[j], C[j], A[j]
-    elseif kind == WINDOW then
+    local limit = claimed[j]
+    local kind = limit[3][1]
+    answers[at + 1], answers[at + 2] = outcomes[j], waits[j]
+    if kind == BUCKET then
+      answers[at + 3], answers[at + 4] = limit[6], limit[7]
+      at = at + 4
+    elseif kind == BUDGET then
+      answers[at + 3], answers[at + 4], answers[at + 5], answers[at + 6] = limit[7], limit[8], limit[6], limit[12]
+      at = at + 6
+    else
       local starts = outcomes[j] == STARTS and waits[j] or 0
-      x, y, z = sum_at(A[j], B[j], math.floor(now / 1000000)), empty_in(A[j], now), math.floor((now + starts) / 1000000)
+      answers[at + 3], answers[at + 4] = sum_at(limit[6], limit[7], math.floor(now / 1000000)), empty_in(limit[6], now)
+      answers[at + 5] = math.floor((now + starts) / 1000000)
+      at = at + 5
     end
-    reply[j + 1] = pack('<dddddd', outcomes[j], waits[j], x, y, z, G[j])
   end
-  return concat(reply)
+  answered = at
 end
-

@@ -8,6 +8,7 @@
 local now, time = clock(ARGV[1]), present()
 for i, key in ipairs(KEYS) do
   local at = 3 * i - 1
-  write(key, redis.call('GET', key), now, time, ARGV[at], ARGV[at + 1], ARGV[at + 2])
+  local head = redis.call('GETRANGE', key, 0, HEAD - 1)    -- of a document that is not there: nothing
+  write(key, head ~= '' and head, now, time, ARGV[at], ARGV[at + 1], ARGV[at + 2])
 end
 return #KEYS

@@ -87,17 +87,6 @@ local function full_in(level, full, gain)
   return wait + -wait % 1
 end
 
--- Until it is full it must not be forgotten: one never seen is full. One hour at least.
-local function put_bucket(key, limit, level, at, held, full, gain, unit)
-  local s, need = stored[key][limit], full_in(level, full, gain) / 1000
-  if s and s[2] == BUCKET then
-    s[3], s[4], s[5], s[6] = level, at, unit, held
-  else
-    s = { limit, BUCKET, level, at, unit, held }
-  end
-  put(key, s, need > HOUR_MS and need + -need % 1 or HOUR_MS)
-end
-
 -- === sliding window (limit/window.rs) ===
 
 -- The slots of a window at `now`: two lists of its own, and the time of that.
@@ -180,68 +169,45 @@ local function empty_in(seconds, now)
   return newest and math.max((newest + SPAN + 1) * 1000000 - now, 0) or 0
 end
 
-local function put_window(key, limit, seconds, amounts, at, now)
-  put(key, { limit, WINDOW, at, seconds, amounts }, math.max(HOUR_MS, math.ceil(empty_in(seconds, now) / 1000)))
-end
-
 -- === budget or quota (limit/budget.rs) ===
 
--- How a budget stands at `now`, by the claim or line that begins at `i`: start, spent, held, the same of the period before, generation;
--- where the present period ends, seconds; and whether it was repaired. The deciding clock picks the period among the boundaries.
+-- How a budget stands in the period that begins then: start, spent, held, the same of the period before,
+-- generation, and whether it was repaired.
 --
--- Nothing here ever makes less spent without a new generation. So what a gateway saw spent of the same period, in this generation or a
--- later one, was spent: where there is less now, this server has lost it (a failover, a flush).
-local function open_budget(s, n, i, now)
+-- Nothing here ever makes less spent without a new generation. So what a gateway saw spent (`floor`) of the same period (`seen`), in this
+-- generation (`since`) or a later one, was spent: where there is less now, this server has lost it (a failover, a flush).
+local function open_budget(s, begins, seen, since, floor)
   local start, spent, held, start_before, spent_before, held_before, generation = 0, 0, 0, 0, 0, 0, 0
   if s and s[2] == BUDGET then
     start, spent, held, start_before, spent_before, held_before, generation = s[3], s[4], s[5], s[6], s[7], s[8], s[9]
   end
-  local begins, ends = n[i + 8], n[i + 9]
-  if now >= ends * 1000000 then
-    begins, ends = ends, n[i + 10]
-    if now >= ends * 1000000 then begins, ends = ends, n[i + 11] end
-  end
+  local repaired = false
   if begins > start then                    -- time that runs back stays in the newer period
     start_before, spent_before, held_before = start, spent, held
     start, spent, held = begins, 0, 0
   end
-  local seen, repaired = n[i + 12], false
-  if seen ~= 0 and n[i + 13] >= generation then
-    local lost = n[i + 14]
+  if seen ~= 0 and since >= generation then
     if start == seen then
-      generation = n[i + 13]
-      if spent < lost then spent, repaired = lost, true end
+      generation = since
+      if spent < floor then spent, repaired = floor, true end
     elseif start_before == seen then
-      generation = n[i + 13]
-      if spent_before < lost then spent_before, repaired = lost, true end
+      generation = since
+      if spent_before < floor then spent_before, repaired = floor, true end
     end
   end
-  return start, spent, held, start_before, spent_before, held_before, generation, ends, repaired
+  return start, spent, held, start_before, spent_before, held_before, generation, repaired
 end
 
--- It must live for its period and the longest stream that may still settle in it. The state.
-local function put_budget(key, limit, start, spent, held, start_before, spent_before, held_before, generation, ends, now)
-  local s, left = stored[key][limit], (ends * 1000000 - now) / 1000
-  if s and s[2] == BUDGET then
-    s[3], s[4], s[5], s[6], s[7], s[8], s[9] = start, spent, held, start_before, spent_before, held_before, generation
-  else
-    s = { limit, BUDGET, start, spent, held, start_before, spent_before, held_before, generation }
-  end
-  put(key, s, (left > 0 and left + -left % 1 or 0) + 2 * DAY_MS)
-  return s
-end
-
--- Books `actual` in a state in place of `held`, or of the `booked` that a sweeper put in its place. What is spent of the period then; nil
--- of one that is no longer known.
-local function settle_budget(s, period, held, actual, booked)
-  local at = s[3] == period and 3 or s[6] == period and 6 or nil
+-- Books `actual` in place of `held`, or of the `booked` that a sweeper put in its place. The budget stands in a list from `first` on, as
+-- it is stored. What is spent of the period then; nil of one that is no longer known.
+local function settle_budget(s, first, period, held, actual, booked)
+  local at = s[first] == period and first or s[first + 3] == period and first + 3 or nil
   if not at then return nil end
   local before, left = s[at + 1], s[at + 2] - held
   local spent = before - booked
   spent = (spent > 0 and spent or 0) + actual
   if spent > EXACT then spent = EXACT end
-  if spent < before then s[9] = s[9] + 1 end
+  if spent < before then s[first + 6] = s[first + 6] + 1 end
   s[at + 1], s[at + 2] = spent, left > 0 and left or 0
   return spent
 end
-

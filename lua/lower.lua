@@ -2,18 +2,20 @@
 -- that were asked after these refused the request, or granted a smaller output cap.
 --
 -- KEYS   1..l     what the lines live in (strings); behind them the keys that the end names by their place
--- ARGV   packed: now in microseconds (0: this server's time), l; then an end as ends.lua reads it; `actual` is what stays claimed
--- Reply  packed, for each line as of claims.lua: used, held, remaining, reset_in in microseconds
+-- ARGV   numbers: now in microseconds (0: this server's time), l, the limits as call.lua reads them, an end as ends.lua reads it, where
+--          `actual` is what stays claimed; then its texts
+-- Reply  numbers, for each line as of claims.lua: used, held, remaining, reset_in in microseconds
 --
 -- No end is noted: the reservation may claim again, or be settled by whoever goes on without these limits. A budget is lowered only
 -- where the hold has that very part, so that repeating it does no harm; buckets and windows are not protected so.
 
 -- read all
 
-local head = numbers()
+local head = numbers(2)
 local now = clock(head[1])
 load(head[2], head[2])
-local lowered = read_end()
+read_limits(now)
+local lowered = read_end(now)
 local hold = read('HGET', lowered.holds, lowered.reservation)
 
 -- check all
@@ -27,58 +29,49 @@ local function replace(part, claimed, amount)
   return true
 end
 
-local n, i, reply, held_before = lowered.n, FIRST_LINE, {}, hold
-for j = 1, lowered.lines do
-  local key, limit, kind, claimed, actual, booked = n[i], n[i + 1], n[i + 2], n[i + 3], n[i + 4], n[i + 5]
-  local s = stored[key][limit]
-  local goes = not s or s[2] == kind
+local lines, held_before = lowered.lines, hold
+for i = 1, 4 * lowered.count, 4 do
+  local limit, claimed, actual, booked = limits[lines[i]], lines[i + 1], lines[i + 2], lines[i + 3]
+  local rule = limit[3]
+  local kind = rule[1]
+  if limit[4] == CLOSED or twins then open(limit, now) end
+  local goes = not limit[5]
+  if goes then limit[4] = CHANGED end
   local used, held, remaining, reset_in = 0, 0, 0, 0
   if kind == BUCKET then
-    local gain, unit = n[i + 8], n[i + 9]
-    local full = n[i + 7] * unit
-    local level, at, mirrored = open_bucket(s, full, gain, unit, now)
-    if goes then
-      if n[i + 10] == 1 then
-        level, mirrored = settled_mirror(level, mirrored, full, unit, claimed - actual, 0)
-      else
-        level = corrected(level, full, unit, claimed, actual, n[i + 6] == 1)
-      end
-      put_bucket(key, limit, level, at, mirrored, full, gain, unit)
+    local gain, unit, full = rule[7], rule[8], rule[10]
+    if goes and rule[9] == 1 then
+      limit[6], limit[8] = settled_mirror(limit[6], limit[8], full, unit, claimed - actual, 0)
+    elseif goes then
+      limit[6] = corrected(limit[6], full, unit, claimed, actual, rule[5] == 1)
     end
+    local level = limit[6]
     used, remaining, reset_in = math.ceil((full - level) / unit), math.floor(math.max(level, 0) / unit), full_in(level, full, gain)
-    if reset_in > 0 then reset_in = reset_in + math.max(at - now, 0) end
+    if reset_in > 0 then reset_in = reset_in + math.max(limit[7] - now, 0) end
   elseif kind == WINDOW then
-    local seconds, amounts, at = open_window(s, now)
-    if goes then
-      correct_slots(seconds, amounts, claimed, actual, now, booked)
-      put_window(key, limit, seconds, amounts, at, now)
-    end
-    used, reset_in = sum_at(seconds, amounts, math.floor(now / 1000000)), empty_in(seconds, now)
-    remaining = math.max(n[i + 7] - used, 0)
+    if goes then correct_slots(limit[6], limit[7], claimed, actual, now, booked) end
+    used, reset_in = sum_at(limit[6], limit[7], math.floor(now / 1000000)), empty_in(limit[6], now)
+    remaining = math.max(rule[6] - used, 0)
   else
-    local start, spent, in_flight, start_before, spent_before, held_then, generation, ends = open_budget(s, n, i, now)
-    if goes then
-      s = put_budget(key, limit, start, spent, in_flight, start_before, spent_before, held_then, generation, ends, now)
-      if replace(format('%s %s %d', KEYS[key], LIMITS[limit], booked), claimed, actual) then
-        settle_budget(s, booked, claimed - actual, 0, 0)
-      end
-      spent, in_flight = s[4], s[5]
+    if goes and replace(format('%s %s %d', KEYS[limit[1]], LIMITS[limit[2]], booked), claimed, actual) then
+      settle_budget(limit, 6, booked, claimed - actual, 0, 0)
     end
-    used, held, remaining = spent, in_flight, math.max(n[i + 7] - (spent + in_flight), 0)
-    reset_in = math.max(ends * 1000000 - now, 0)
+    used, held = limit[7], limit[8]
+    remaining, reset_in = math.max(rule[6] - (used + held), 0), math.max(rule[12] * 1000000 - now, 0)
   end
-  reply[j] = pack('<dddd', used, held, remaining, reset_in)
-  i = i + LENGTH[kind]
+  if twins and goes then close(limit, now) end
+  answers[answered + 1], answers[answered + 2], answers[answered + 3], answers[answered + 4] = used, held, remaining, reset_in
+  answered = answered + 4
 end
 
 -- write all
 
-write_states(now)
+write_limits(now)
 if held_before ~= hold then
   if match(hold, '|tg1:') then
-    redis.call('HSET', lowered.holds, lowered.reservation, hold)
+    call('HSET', lowered.holds, lowered.reservation, hold)
   else
-    redis.call('HDEL', lowered.holds, lowered.reservation)
+    call('HDEL', lowered.holds, lowered.reservation)
   end
 end
-return concat(reply)
+return packed_answers()

@@ -8,7 +8,7 @@
 
 -- read all
 
-local head = numbers()
+local head = numbers(3)
 local now, lease, metered = clock(head[1]), head[2], head[3]
 local reservation, customer = text(), text()
 local hold = read('HGET', KEYS[1], reservation)
@@ -24,7 +24,7 @@ metered = math.max(metered, tonumber(before) or 0)
 -- write all
 
 local noted = metered > 0 and format(' %d', metered) or ''
-redis.call('HSET', KEYS[1], reservation, format('%d', deadline) .. noted .. parts)
+call('HSET', KEYS[1], reservation, format('%d', deadline) .. noted .. parts)
 keep(KEYS[1], math.ceil(lease / 1000) + 2 * DAY_MS)
 -- Later deadlines are no news to the index; this is for an index that was lost.
 index_hold(KEYS[2], customer, indexed, deadline, now)

@@ -1,6 +1,6 @@
 -- What the scripts of the books share: arguments, keys, and the states of limits as they are stored. Each of them is loaded with this file
--- in front of it, and after this the parts it needs: limits.lua (what limits do), claims.lua (admit, replace, look), ends.lua (settle,
--- replace, lower).
+-- in front of it, and after this the parts it needs: limits.lua (what limits do), call.lua (the limits of a call), claims.lua (admit,
+-- replace, look), ends.lua (settle, replace, lower).
 --
 -- Every number is an integer that a double holds exactly (up to 2^53); the gateway clamps what it sends. Beside each product or
 -- quotient stands why it stays exact. With such integers x - x % 1 is the floor of a quotient x = a / b, and x + -x % 1 its ceiling: a
@@ -38,41 +38,38 @@ local PART = '|(tg1:%S+) (%S+) (%d+) (%d+)'
 
 -- === arguments ===
 
-local argument = 0
+-- The first argument is all numbers of a call, one behind the other; what is text are arguments of their own behind it.
+local packed, behind, argument = ARGV[1], 1, 1
+local call, try = redis.call, redis.pcall
+
+local shapes = {}
+local function shape_of(count)
+  local shape = shapes[count]
+  if not shape then
+    shape = '<' .. rep('d', count)
+    shapes[count] = shape
+  end
+  return shape
+end
+
+-- The next numbers, so many. (The list has one element more: where the next ones begin.)
+local function numbers(count)
+  local list = { unpack_from(shape_of(count), packed, behind) }
+  behind = behind + 8 * count
+  return list
+end
 
 local function text()
   argument = argument + 1
   return ARGV[argument]
 end
 
--- All numbers of an argument. Arguments of one length are common, and so kept is how they are unpacked.
-local shapes = {}
-local function numbers()
-  local packed = text()
-  local size = #packed
-  local shape = shapes[size]
-  if not shape then
-    shape = '<' .. rep('d', size / 8)
-    shapes[size] = shape
-  end
-  return { unpack_from(shape, packed) }
-end
-
 -- The present in microseconds: what a test passed in (not zero), otherwise this server's own time.
 local function clock(given)
   if given > 0 then return given end
-  local time = redis.call('TIME')
+  local time = call('TIME')
   return time[1] * 1000000 + time[2]
 end
-
--- Claims and lines stand in their argument one behind the other, each so many numbers long by its kind; those of its rule are the same in
--- both, from the eighth on. Here, what each is at, counted from the first of them:
---   0 place of its key, 1 limit (see LIMITS), 2 kind, 3 to 6 see claims.lua and ends.lua, then by kind
---   'b'  7 capacity, 8 gain, 9 unit, 10 mirrors (1 or 0)       capacity times unit is at most 2^51, or the gateway had refused it
---   'w'  7 cap
---   'm'  7 cap, 8 to 11 four period starts in seconds, and what the gateway last saw spent (zeros where it saw nothing): 12 period start,
---        13 generation, 14 amount
-local LENGTH = { [BUCKET] = 11, [WINDOW] = 8, [BUDGET] = 15 }
 
 -- === keys of other kinds ===
 
@@ -80,7 +77,7 @@ local LENGTH = { [BUCKET] = 11, [WINDOW] = 8, [BUDGET] = 15 }
 local foreign = {}
 
 local function read(command, key, ...)
-  local reply = redis.pcall(command, key, ...)
+  local reply = try(command, key, ...)
   if type(reply) == 'table' and reply.err then
     if not find(reply.err, 'WRONGTYPE', 1, true) then error(reply.err, 0) end
     foreign[key] = true
@@ -91,15 +88,15 @@ end
 
 local function replace_foreign(key)
   if foreign[key] then
-    redis.call('DEL', key)
+    call('DEL', key)
     foreign[key] = nil
   end
 end
 
 -- Makes sure that a key just written lives at least `need` milliseconds; never shortens its life.
 local function keep(key, need)
-  if redis.call('PTTL', key) < need then
-    redis.call('PEXPIRE', key, format('%d', need + SLACK_MS))
+  if call('PTTL', key) < need then
+    call('PEXPIRE', key, format('%d', need + SLACK_MS))
   end
 end
 
@@ -107,7 +104,7 @@ end
 local function index_hold(key, customer, indexed, deadline, now)
   if indexed and tonumber(indexed) <= deadline then return indexed end
   replace_foreign(key)
-  redis.call('ZADD', key, format('%d', deadline), customer)
+  call('ZADD', key, format('%d', deadline), customer)
   local left = (deadline - now) / 1000
   keep(key, (left > 0 and left + -left % 1 or 0) + 2 * DAY_MS)
   return deadline
@@ -122,53 +119,64 @@ end
 --   budget   3 start, 4 spent, 5 held, 6 start, 7 spent, 8 held of the period before, 9 generation
 -- Tables without names, since making one with a dozen names took as long as all the arithmetic on it.
 local stored = {}
--- Until when each is kept at least, how long it must live (milliseconds; 0: as it does), and whether it is to be written.
-local kept_until, needs, changed = {}, {}, {}
+-- The highest number of a limit there, until when it is kept at least, how long it must live (milliseconds; 0: as it does), whether it is
+-- to be written; and which ones are.
+local highest, kept_until, needs, changed, changes = {}, {}, {}, {}, {}
 
-local function counts(s, first, last)
-  for i = first, last do
-    local n = s[i]
-    if not (n >= 0 and n <= EXACT) then return false end        -- nor is it a NaN
+local function counts(list, n)
+  for i = 1, n do
+    if not (list[i] >= 0 and list[i] <= EXACT) then return false end        -- nor is it a NaN
   end
   return true
 end
 
--- The state at `at` of a string, and where the next one is; nil of none that we write.
-local function state_at(raw, at, size)
-  local kind = byte(raw, at + 1)
-  if kind == BUCKET and at + 33 <= size then
-    local s = { unpack_from('<BBdddd', raw, at) }
-    local level, seen, unit, held = s[3], s[4], s[5], s[6]
-    return level >= -EXACT and level <= EXACT and seen >= 0 and seen <= EXACT and unit >= 1 and unit <= EXACT and held >= 0
-        and held <= EXACT and s, at + 34
-  elseif kind == BUDGET and at + 57 <= size then
-    local s = { unpack_from('<BBddddddd', raw, at) }
-    return counts(s, 3, 9) and s, at + 58
-  elseif kind == WINDOW and at + 17 <= size then
-    local n, seen = unpack_from('<dd', raw, at + 2)
-    local next = at + 18 + 16 * n
-    if not (n >= 0 and next <= size + 1) then return nil end
-    local seconds, amounts = {}, {}
-    for i = 1, n do seconds[i], amounts[i] = unpack_from('<dd', raw, at + 2 + 16 * i) end
-    local ours = seen >= 0 and seen <= EXACT and counts(seconds, 1, n) and counts(amounts, 1, n)
-    for i = 2, n do ours = ours and seconds[i] > seconds[i - 1] end
-    return ours and { byte(raw, at), WINDOW, seen, seconds, amounts }, next
-  end
+-- A window at `at` of a string, and where the next state is; nil of none that we write.
+local function window_at(raw, at, size)
+  if at + 17 > size then return nil end
+  local n, seen = unpack_from('<dd', raw, at + 2)
+  local next = at + 18 + 16 * n
+  if not (n >= 0 and next <= size + 1) then return nil end
+  local seconds, amounts = {}, {}
+  for i = 1, n do seconds[i], amounts[i] = unpack_from('<dd', raw, at + 2 + 16 * i) end
+  local ours = seen >= 0 and seen <= EXACT and counts(seconds, n) and counts(amounts, n)
+  for i = 2, n do ours = ours and seconds[i] > seconds[i - 1] end
+  return ours and { byte(raw, at), WINDOW, seen, seconds, amounts }, next
 end
 
 local function parse(i, raw)
   local states = { false, false, false, false, false, false, false, false, false, false, false, false, false, false, false, false }
-  stored[i], kept_until[i], needs[i] = states, 0, 0
+  stored[i], kept_until[i], needs[i], highest[i] = states, 0, 0, 0
   local size = raw and #raw or 0
   if size < 9 or byte(raw) ~= 1 then return end
   local expires, at = unpack_from('<d', raw, 2), 10
   while at <= size do
-    local state, next = state_at(raw, at, size)
+    local kind, s, next = byte(raw, at + 1), false, nil
+    if kind == BUCKET and at + 33 <= size then
+      local limit, _, level, seen, unit, held = unpack_from('<BBdddd', raw, at)
+      next = at + 34
+      if level >= -EXACT and level <= EXACT and seen >= 0 and seen <= EXACT and unit >= 1 and unit <= EXACT and held >= 0
+          and held <= EXACT then
+        s = { limit, kind, level, seen, unit, held }
+      end
+    elseif kind == BUDGET and at + 57 <= size then
+      local limit, _, a, b, c, d, e, f, g = unpack_from('<BBddddddd', raw, at)
+      next = at + 58
+      if a >= 0 and a <= EXACT and b >= 0 and b <= EXACT and c >= 0 and c <= EXACT and d >= 0 and d <= EXACT and e >= 0
+          and e <= EXACT and f >= 0 and f <= EXACT and g >= 0 and g <= EXACT then
+        s = { limit, kind, a, b, c, d, e, f, g }
+      end
+    elseif kind == WINDOW then
+      s, next = window_at(raw, at, size)
+    end
     if not next then
       for limit = 1, #LIMITS do states[limit] = false end
       return
     end
-    if state and states[state[1]] == false then states[state[1]] = state end
+    if s and states[s[1]] == false then
+      local limit = s[1]
+      states[limit] = s
+      if limit > highest[i] then highest[i] = limit end
+    end
     at = next
   end
   if expires >= 0 and expires <= EXACT then kept_until[i] = expires end
@@ -177,7 +185,7 @@ end
 -- Reads what is stored under the first `last` keys, in which limits live, and the values of those behind them up to `more`.
 local function load(last, more)
   if more == 0 then return {} end
-  local values = redis.call('MGET', unpack(KEYS, 1, more))
+  local values = call('MGET', unpack(KEYS, 1, more))
   for i = 1, last do parse(i, values[i]) end
   return values
 end
@@ -195,7 +203,7 @@ local function place_of(key)
     KEYS[i], places[key] = key, i
   end
   if not stored[i] then
-    local value = redis.pcall('GET', key)
+    local value = try('GET', key)
     if type(value) == 'table' then
       if not find(value.err, 'WRONGTYPE', 1, true) then error(value.err, 0) end
       value = nil
@@ -212,46 +220,53 @@ local function limit_named(name)
   end
 end
 
--- Keeps a state: whoever decides next goes on from here, and `write_states` writes it. It must live for `need` milliseconds.
+-- Keeps a state for `write_states`. It must live for `need` milliseconds.
 local function put(key, state, need)
-  stored[key][state[1]], changed[key] = state, true
+  stored[key][state[1]] = state
+  if not changed[key] then
+    changed[key], changes[#changes + 1] = true, key
+  end
   if need > needs[key] then needs[key] = need end
 end
 
 -- === written states ===
 
-local function packed_window(s)
+local function state_packed(s)
+  local kind = s[2]
+  if kind == BUCKET then
+    return pack('<BBdddd', s[1], BUCKET, s[3], s[4], s[5], s[6])
+  elseif kind == BUDGET then
+    return pack('<BBddddddd', s[1], BUDGET, s[3], s[4], s[5], s[6], s[7], s[8], s[9])
+  end
   local slots = { pack('<BBdd', s[1], WINDOW, #s[4], s[3]) }
   for i, second in ipairs(s[4]) do slots[i + 1] = pack('<dd', second, s[5][i]) end
   return concat(slots)
 end
 
-local function write_states(now)
-  for i in pairs(changed) do
-    local states, value, count = stored[i], {}, 1
-    for limit = 1, #LIMITS do
-      local s = states[limit]
-      if s then
-        count = count + 1
-        if s[2] == BUCKET then
-          value[count] = pack('<BBdddd', limit, BUCKET, s[3], s[4], s[5], s[6])
-        elseif s[2] == BUDGET then
-          value[count] = pack('<BBddddddd', limit, BUDGET, s[3], s[4], s[5], s[6], s[7], s[8], s[9])
-        else
-          value[count] = packed_window(s)
-        end
-      end
-    end
-    -- Never shortened, and not prolonged by every call: to set when a key ends costs more than to set its value.
-    local need, expires = needs[i], kept_until[i]
-    if need > 0 and expires < now + need * 1000 then
-      expires = now + (need + SLACK_MS) * 1000
-      value[1] = pack('<Bd', 1, expires)
-      redis.call('SET', KEYS[i], concat(value), 'PX', format('%d', (expires - now) / 1000))
-    else
-      value[1] = pack('<Bd', 1, expires)
-      redis.call('SET', KEYS[i], concat(value), 'KEEPTTL')
-    end
+-- Writes states, packed from the second on, so that they live for `need` milliseconds.
+local function write_value(i, states, last, need, now)
+  -- Never shortened, and not prolonged by every call: to set when a key ends costs more than to set its value.
+  local expires = kept_until[i]
+  if need > 0 and expires < now + need * 1000 then
+    expires = now + (need + SLACK_MS) * 1000
+    states[1] = pack('<Bd', 1, expires)
+    call('SET', KEYS[i], concat(states, '', 1, last), 'PX', format('%d', (expires - now) / 1000))
+  else
+    states[1] = pack('<Bd', 1, expires)
+    call('SET', KEYS[i], concat(states, '', 1, last), 'KEEPTTL')
   end
 end
 
+local function write_states(now)
+  for _, i in ipairs(changes) do
+    local pieces, n = {}, 1
+    for limit = 1, #LIMITS do
+      local s = stored[i][limit]
+      if s then
+        n = n + 1
+        pieces[n] = state_packed(s)
+      end
+    end
+    write_value(i, pieces, n, needs[i], now)
+  end
+end

@@ -21,7 +21,7 @@ local WEEK_MS = 7 * DAY_MS
 
 -- read all
 
-local head = numbers()
+local head = numbers(4)
 local now, charges, most, strict, customer = clock(head[1]), head[2] == 1, head[3], head[4] == 1, text()
 
 local declared, missing = {}, {}
@@ -81,7 +81,7 @@ for _, hold in ipairs(due) do
     if charges and hold.metered and match(limit, '^spend_') then booked = math.min(2 * hold.metered, amount) end
     -- A period that is no longer known takes nothing, neither now nor from a late settlement.
     local s, place = budget_of(key, limit)
-    if s and settle_budget(s, tonumber(start), amount, booked, 0) then
+    if s and settle_budget(s, 3, tonumber(start), amount, booked, 0) then
       put(place, s, 0)          -- known, so its key is there and keeps its time to live
     else
       booked = 0
@@ -97,17 +97,17 @@ end
 
 write_states(now)
 if #ended > 0 then
-  redis.call('HDEL', KEYS[1], unpack(ended))
+  call('HDEL', KEYS[1], unpack(ended))
   replace_foreign(KEYS[3])
-  redis.call('HSET', KEYS[3], unpack(tombstones))
+  call('HSET', KEYS[3], unpack(tombstones))
   keep(KEYS[3], WEEK_MS)
 end
 replace_foreign(KEYS[2])
 if earliest then
-  redis.call('ZADD', KEYS[2], format('%d', earliest), customer)
+  call('ZADD', KEYS[2], format('%d', earliest), customer)
   keep(KEYS[2], math.max(math.ceil((earliest - now) / 1000), 0) + 2 * DAY_MS)
 else
-  redis.call('ZREM', KEYS[2], customer)
+  call('ZREM', KEYS[2], customer)
 end
 
 return { #ended, unpack(missing) }

@@ -35,6 +35,8 @@ mod reference;
 mod replace;
 #[path = "store_conformance/requests.rs"]
 mod requests;
+#[path = "store_conformance/together.rs"]
+mod together;
 #[path = "store_conformance/windows.rs"]
 mod windows;
 

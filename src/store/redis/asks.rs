@@ -11,14 +11,13 @@ use super::PER_SCRIPT;
 use super::call::{self, Ask};
 use super::floor::Floors;
 use super::link::DEADLINES;
-use super::reply;
+use super::reply::{self, Answer};
 use super::servers::Servers;
 use super::slots::Group;
 use crate::domain::Timestamp;
 use crate::limit::Admission;
 use crate::store::{Asked, Known, StoreError};
 use parking_lot::Mutex;
-use redis::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -117,7 +116,7 @@ impl Asks {
             match answers {
                 Ok(answers) => {
                     for (waiter, answer) in waiters.into_iter().zip(answers) {
-                        let _ = waiter.answer.send(answer); // who has left has been decided all the same
+                        let _ = waiter.answer.send(Ok(answer)); // who has left has been decided all the same
                     }
                 }
                 Err(error) => waiters.into_iter().for_each(|waiter| {
@@ -155,7 +154,7 @@ pub(super) async fn alone(
     now: Option<Timestamp>,
 ) -> Result<Asked, StoreError> {
     let mut answers = together(servers, floors, std::slice::from_ref(ask), now).await?;
-    answers.pop().ok_or_else(|| StoreError::Failed(String::from("no reply to an admission")))?
+    answers.pop().ok_or_else(|| StoreError::Failed(String::from("no reply to an admission")))
 }
 
 /// One call for several of one group whose keys lie in one slot.
@@ -164,18 +163,19 @@ async fn together(
     floors: &Floors,
     asks: &[Ask<'_>],
     now: Option<Timestamp>,
-) -> Result<Vec<Result<Asked, StoreError>>, StoreError> {
+) -> Result<Vec<Asked>, StoreError> {
     let slot = asks[0].group.slot(&asks[0].admission.customer.owner);
     let command = call::admit(servers.scripts().admit(), asks, floors, now);
-    let replies = reply::each("admit", servers.one(slot, command).await?, asks.len())?;
-    Ok(asks.iter().zip(&replies).map(|(ask, reply)| answer(floors, ask, reply)).collect())
+    let answers = reply::answers(&servers.one(slot, command).await?, asks.iter().map(Ask::claims))?;
+    Ok(asks.iter().zip(answers).map(|(ask, answer)| asked(floors, ask, answer)).collect())
 }
 
-fn answer(floors: &Floors, ask: &Ask<'_>, reply: &Value) -> Result<Asked, StoreError> {
-    if let Some(in_force) = reply::stale(reply)? {
-        return Ok(Asked::Stale(in_force));
+fn asked(floors: &Floors, ask: &Ask<'_>, answer: Answer) -> Asked {
+    match answer {
+        Answer::Stale(in_force) => Asked::Stale(in_force),
+        Answer::Decided(decided) => {
+            floors.decided(ask.claims(), &decided);
+            Asked::Decided(decided.decision)
+        }
     }
-    let decided = reply::decided(reply, ask.claims())?;
-    floors.decided(ask.claims(), &decided);
-    Ok(Asked::Decided(decided.decision))
 }

@@ -1,22 +1,27 @@
 //! The calls of the scripts, argument by argument. Their contracts stand at the top of each, in `lua/`.
 
-use super::floor::{Floor, Floors};
+use super::floor::Floors;
 use super::keys::{Key, KeySet, Shelf};
 use super::slots::Group;
-use super::stored::{self, Packed, limit_number};
+use super::stored::Packed;
+use super::told::Told;
 use crate::config::policy::LostHold;
 use crate::domain::Timestamp;
 use crate::limit::bucket::MAX_EXACT;
-use crate::limit::{Admission, Claim, Elastic, Line, Measure, Rule, ScopeKey, Settlement};
+use crate::limit::{Admission, Claim, Elastic, Line, Measure, ScopeKey, Settlement};
 use crate::store::{Known, Renewal};
 use redis::Cmd;
 use std::fmt::Write as _;
 use std::time::Duration;
 
 /// The latest boundary of a period that still is an exact number of microseconds, in seconds (the year 2255).
-const MAX_SECOND: u64 = 9_000_000_000;
-/// The most numbers of a claim or line: a budget's.
-const PER_CLAIM: usize = 15;
+pub(super) const MAX_SECOND: u64 = 9_000_000_000;
+/// Numbers of a call, of a limit with its rule, of an admission, of an end, before those of the claims and lines; the most of a line.
+const HEAD: usize = 8;
+const PER_LIMIT: usize = 16;
+const OF_ADMISSION: usize = 14;
+const OF_END: usize = 6;
+const PER_LINE: usize = 4;
 
 /// What becomes of claims that pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,22 +88,23 @@ pub(super) const fn known_keys(customer: &ScopeKey, group: Group) -> [Key<'_>; 2
 pub(super) fn admit(sha: &str, asks: &[Ask<'_>], floors: &Floors, now: Option<Timestamp>) -> Cmd {
     let mut keys = KeySet::default();
     asks.iter().for_each(|ask| ask.name(&mut keys));
-    let mut call = Call::begin(sha, &keys, 1 + 4 * asks.len());
+    let told = Told::of(&keys, asks[0].group, asks.iter().map(Ask::claims));
+    let mut call = Call::begin(sha, &keys, &told, asks.iter().map(|ask| OF_ADMISSION + 2 * ask.admission.claims.len()).sum());
     call.head(now, &[keys.limits(), keys.values(), asks.len()]);
+    told.write(&mut call.numbers, floors);
+    let mut claims = told.in_order();
     for ask in asks {
-        let mut known = Packed::with_capacity(4);
         if let Some(numbers) = ask.known {
             let [said, plans] = known_keys(&ask.admission.customer, ask.group);
-            [said, plans].iter().for_each(|key| known.place(keys.place_of_known(key)));
-            known.number(numbers.customer);
-            known.number(numbers.plans);
+            [said, plans].iter().for_each(|key| call.numbers.place(keys.place_of_known(key)));
+            call.numbers.number(numbers.customer);
+            call.numbers.number(numbers.plans);
         } else {
-            (0..4).for_each(|_| known.number(0));
+            (0..4).for_each(|_| call.numbers.number(0));
         }
-        call.packed(&known);
-        call.admission(&keys, ask, floors);
+        call.admission(&keys, ask, &mut claims);
     }
-    call.0
+    call.done()
 }
 
 /// `EVALSHA` of `replace.lua`: takes what is asked in the place of the lines that lie in the same group.
@@ -106,21 +112,29 @@ pub(super) fn replace(sha: &str, old: &Settlement, ask: &Ask<'_>, floors: &Floor
     let mut keys = KeySet::default();
     name_end(&mut keys, ask.group, old);
     ask.name(&mut keys);
-    let mut call = Call::begin(sha, &keys, 8);
+    let claimed: Vec<_> = lines_in(ask.group, old).map(|line| &line.claim).collect();
+    let asked: Vec<_> = ask.claims().collect();
+    let told = Told::of(&keys, ask.group, [claimed, asked].into_iter().map(Vec::into_iter));
+    let numbers = OF_END + PER_LINE * old.lines.len() + OF_ADMISSION + 2 * ask.admission.claims.len();
+    let mut call = Call::begin(sha, &keys, &told, numbers);
     call.head(now, &[keys.limits()]);
-    call.end(&keys, ask.group, old, true, floors);
-    call.admission(&keys, ask, floors);
-    call.0
+    told.write(&mut call.numbers, floors);
+    let mut limits = told.in_order();
+    call.end(&keys, ask.group, old, true, &mut limits);
+    call.admission(&keys, ask, &mut limits);
+    call.done()
 }
 
 /// `EVALSHA` of `look.lua`.
 pub(super) fn look(sha: &str, ask: &Ask<'_>, floors: &Floors, now: Option<Timestamp>) -> Cmd {
     let mut keys = KeySet::default();
     ask.name(&mut keys);
-    let mut call = Call::begin(sha, &keys, 4);
+    let told = Told::of(&keys, ask.group, std::iter::once(ask.claims()));
+    let mut call = Call::begin(sha, &keys, &told, OF_ADMISSION + 2 * ask.admission.claims.len());
     call.head(now, &[keys.limits()]);
-    call.admission(&keys, ask, floors);
-    call.0
+    told.write(&mut call.numbers, floors);
+    call.admission(&keys, ask, &mut told.in_order());
+    call.done()
 }
 
 /// `SET` of what must be known of a customer, or of the plans.
@@ -138,22 +152,27 @@ pub(super) fn tell(key: Key<'_>, number: u64, keep: Option<Duration>) -> Cmd {
 pub(super) fn settle(sha: &str, group: Group, ends: &[(&Settlement, bool)], floors: &Floors, now: Option<Timestamp>) -> Cmd {
     let mut keys = KeySet::default();
     ends.iter().for_each(|(end, _)| name_end(&mut keys, group, end));
-    let mut call = Call::begin(sha, &keys, 1 + 4 * ends.len());
+    let told = Told::of(&keys, group, ends.iter().map(|(end, _)| lines_in(group, end).map(|line| &line.claim)));
+    let mut call = Call::begin(sha, &keys, &told, ends.iter().map(|(end, _)| OF_END + PER_LINE * end.lines.len()).sum());
     call.head(now, &[keys.limits(), ends.len()]);
+    told.write(&mut call.numbers, floors);
+    let mut limits = told.in_order();
     for (end, charged) in ends {
-        call.end(&keys, group, end, *charged, floors);
+        call.end(&keys, group, end, *charged, &mut limits);
     }
-    call.0
+    call.done()
 }
 
 /// `EVALSHA` of `lower.lua`: takes claims of this group back, down to what the lines give as used.
 pub(super) fn lower(sha: &str, group: Group, lines: &Settlement, floors: &Floors, now: Option<Timestamp>) -> Cmd {
     let mut keys = KeySet::default();
     name_end(&mut keys, group, lines);
-    let mut call = Call::begin(sha, &keys, 5);
+    let told = Told::of(&keys, group, std::iter::once(lines_in(group, lines).map(|line| &line.claim)));
+    let mut call = Call::begin(sha, &keys, &told, OF_END + PER_LINE * lines.lines.len());
     call.head(now, &[keys.limits()]);
-    call.end(&keys, group, lines, true, floors);
-    call.0
+    told.write(&mut call.numbers, floors);
+    call.end(&keys, group, lines, true, &mut told.in_order());
+    call.done()
 }
 
 /// Where it stands how a reservation goes and went.
@@ -176,14 +195,17 @@ pub(super) fn renew(sha: &str, group: Group, renewal: &Renewal, now: Option<Time
     let Renewal { reservation, customer, lease, metered } = renewal;
     let mut keys = KeySet::default();
     [Shelf::Holds, Shelf::Leases].into_iter().for_each(|shelf| keys.other(group, customer, shelf));
-    let mut call = Call::begin(sha, &keys, 3);
     let mut head = Packed::with_capacity(3);
     for number in [now.map_or(0, Timestamp::micros), *lease, *metered] {
         head.number(number);
     }
-    call.packed(&head);
-    call.0.arg(reservation.to_string()).arg(&*customer.owner);
-    call.0
+    let mut cmd = redis::cmd("EVALSHA");
+    cmd.arg(sha).arg(keys.count());
+    for key in keys.keys() {
+        cmd.arg(key);
+    }
+    cmd.arg(head.bytes()).arg(Hex(*reservation)).arg(&*customer.owner);
+    cmd
 }
 
 /// One call of `sweep.lua`.
@@ -224,36 +246,42 @@ impl Sweep<'_> {
     }
 }
 
-/// A command under construction.
-struct Call(Cmd);
+/// A command under construction: its keys, its numbers (one argument), and then its texts.
+struct Call<'a> {
+    cmd: Cmd,
+    numbers: Packed,
+    texts: Vec<Text<'a>>,
+}
 
-impl Call {
-    fn begin(sha: &str, keys: &KeySet<'_>, args: usize) -> Self {
-        let mut cmd = Cmd::with_capacity(3 + keys.count() + args, 64 + 48 * keys.count() + 512 * args);
+/// An argument that is no number.
+enum Text<'a> {
+    Reservation(crate::domain::ReservationId),
+    Customer(&'a str),
+    Short([u8; 16]),
+    Held(String),
+}
+
+impl<'a> Call<'a> {
+    /// Of these keys and limits, with room for so many numbers of admissions and ends.
+    fn begin(sha: &str, keys: &KeySet<'_>, told: &Told<'_>, numbers: usize) -> Self {
+        let mut cmd = Cmd::with_capacity(4 + keys.count(), 64 + 48 * keys.count());
         cmd.arg("EVALSHA").arg(sha).arg(keys.count());
         for key in keys.keys() {
             cmd.arg(key);
         }
-        Self(cmd)
+        Self { cmd, numbers: Packed::with_capacity(HEAD + PER_LIMIT * told.count() + numbers), texts: Vec::new() }
     }
 
-    fn packed(&mut self, numbers: &Packed) {
-        self.0.arg(numbers.bytes());
-    }
-
-    /// The argument that scripts begin with: the time (zero stands for the server's own), and some counts.
+    /// What scripts begin with: the time (zero stands for the server's own), and some counts.
     fn head(&mut self, now: Option<Timestamp>, counts: &[usize]) {
-        let mut head = Packed::with_capacity(1 + counts.len());
-        head.number(now.map_or(0, Timestamp::micros));
-        counts.iter().for_each(|count| head.place(*count));
-        self.packed(&head);
+        self.numbers.number(now.map_or(0, Timestamp::micros));
+        counts.iter().for_each(|count| self.numbers.place(*count));
     }
 
-    /// An admission as `claims.lua` reads it.
-    fn admission(&mut self, keys: &KeySet<'_>, ask: &Ask<'_>, floors: &Floors) {
+    /// An admission as `claims.lua` reads it; `limits` are those of its claims.
+    fn admission(&mut self, keys: &KeySet<'_>, ask: &Ask<'a>, limits: &mut impl Iterator<Item = usize>) {
         let Ask { admission, group, mode, lease, waits, granted, known: _ } = *ask;
-        let customer = &admission.customer;
-        let mut numbers = Packed::with_capacity(10 + PER_CLAIM * admission.claims.len());
+        let (customer, numbers) = (&admission.customer, &mut self.numbers);
         [Shelf::Holds, Shelf::Leases].into_iter().for_each(|shelf| numbers.place(keys.place_of(group, customer, shelf)));
         let mode = match mode {
             Mode::Take => 0,
@@ -266,79 +294,54 @@ impl Call {
             numbers.number(number);
         }
         let lowered = admission.cost_of(granted);
-        for claim in ask.claims() {
-            subject(&mut numbers, keys, group, claim);
+        for (claim, limit) in ask.claims().zip(limits) {
+            numbers.place(limit);
             numbers.number(lowered.filter(|_| claim.measure == Measure::Money).unwrap_or(claim.amount));
-            numbers.number(match claim.rule {
-                Rule::Bucket { max_wait, .. } | Rule::Window { max_wait, .. } => max_wait,
-                Rule::Budget { .. } => 0,
-            });
-            numbers.number(match claim.measure {
-                Measure::Message => 1,
-                Measure::Money => 2,
-                Measure::Request | Measure::Tokens | Measure::Input | Measure::Output | Measure::Reserved => 0,
-            });
-            numbers.number(u64::from(claim.is_ceiling()));
-            rule(&mut numbers, claim, floors);
         }
-        self.packed(&numbers);
-        self.0.arg(Hex(admission.reservation)).arg(&*customer.owner);
+        self.texts.extend([Text::Reservation(admission.reservation), Text::Customer(&customer.owner)]);
     }
 
-    /// The end of a reservation as `ends.lua` reads it.
-    fn end(&mut self, keys: &KeySet<'_>, group: Group, end: &Settlement, charged: bool, floors: &Floors) {
-        let mut numbers = Packed::with_capacity(6 + PER_CLAIM * end.lines.len());
+    /// The end of a reservation as `ends.lua` reads it; `limits` are those of its lines.
+    fn end(
+        &mut self,
+        keys: &KeySet<'_>,
+        group: Group,
+        end: &Settlement,
+        charged: bool,
+        limits: &mut impl Iterator<Item = usize>,
+    ) {
+        let numbers = &mut self.numbers;
         OF_AN_END.into_iter().for_each(|shelf| numbers.place(keys.place_of(group, &end.customer, shelf)));
         numbers.number(u64::from(charged));
         numbers.place(lines_in(group, end).count());
         // What the hold record has, if everything is as this gateway knows it.
         let mut held = String::new();
-        for Line { claim, actual, booked } in lines_in(group, end) {
-            subject(&mut numbers, keys, group, claim);
-            for number in [claim.amount, *actual, *booked, u64::from(matches!(claim.rule, Rule::Bucket { forgive: true, .. }))] {
+        for (Line { claim, actual, booked }, limit) in lines_in(group, end).zip(limits) {
+            numbers.place(limit);
+            for number in [claim.amount, *actual, *booked] {
                 numbers.number(number);
             }
-            rule(&mut numbers, claim, floors);
             if claim.is_budget() {
                 let key = Key { scope: &claim.scope, shelf: Shelf::of(claim.limit), group };
                 let _ = write!(held, "|{key} {} {booked} {}", claim.limit.as_str(), claim.amount.min(MAX_EXACT));
             }
         }
-        self.packed(&numbers);
-        self.0.arg(Hex(end.reservation)).arg(&end.reservation.bits().to_be_bytes()).arg(held);
+        let short = end.reservation.bits().to_be_bytes();
+        self.texts.extend([Text::Reservation(end.reservation), Text::Short(short), Text::Held(held)]);
     }
-}
 
-/// What a claim or line begins with: its key, its limit, the kind of its rule.
-fn subject(numbers: &mut Packed, keys: &KeySet<'_>, group: Group, claim: &Claim) {
-    numbers.place(keys.place_of_limit(group, &claim.scope, claim.limit));
-    numbers.number(u64::from(limit_number(claim.limit)));
-    numbers.number(u64::from(match claim.rule {
-        Rule::Bucket { .. } => stored::BUCKET,
-        Rule::Window { .. } => stored::WINDOW,
-        Rule::Budget { .. } => stored::BUDGET,
-    }));
-}
-
-/// The numbers of a rule.
-fn rule(numbers: &mut Packed, claim: &Claim, floors: &Floors) {
-    match &claim.rule {
-        Rule::Bucket { bucket, mirrors, .. } => {
-            for number in [bucket.capacity(), bucket.gain(), bucket.unit(), u64::from(*mirrors)] {
-                numbers.number(number);
-            }
+    fn done(self) -> Cmd {
+        let Self { mut cmd, numbers, texts } = self;
+        cmd.arg(numbers.bytes());
+        for text in texts {
+            match text {
+                Text::Reservation(reservation) => cmd.arg(Hex(reservation)),
+                Text::Customer(customer) => cmd.arg(customer),
+                Text::Short(bytes) => cmd.arg(&bytes),
+                Text::Held(parts) => cmd.arg(parts),
+            };
         }
-        Rule::Window { limit, .. } => numbers.number(*limit),
-        Rule::Budget { cap, boundaries } => {
-            numbers.number(*cap);
-            for start in boundaries.0 {
-                numbers.number(start.min(MAX_SECOND));
-            }
-            let Floor { period, generation, spent } = floors.of(&claim.scope, claim.limit);
-            for number in [period, generation, spent] {
-                numbers.number(number);
-            }
-        }
+        cmd
     }
 }
 

@@ -26,6 +26,8 @@ fn claims() -> Vec<Claim> {
 }
 
 const ID: &str = "000000000000000000000000000000ff";
+/// Both claims as `call.lua` reads them: two rules, two limits, none of them twice.
+const TOLD: &str = "2 2 0 98 5 0 0 1 10 1 6000000 0 109 0 2 0 0 9007199254740992 1 2 3 9000000000 1 2 1 2 8 2 0 0 0";
 
 #[test]
 fn an_admission_is_packed_as_the_script_reads_it() {
@@ -35,12 +37,38 @@ fn an_admission_is_packed_as_the_script_reads_it() {
     let known = Some(Known { customer: 8, plans: 6 });
     let ask = Ask { known, ..Ask::all(&admission, Group::Whole) };
     let plain = Ask { known: None, ..ask };
-    let asked = "5 6 0 60 0 0 0 0 0 2 1 2 98 1 5 0 0 10 1 6000000 0 2 8 109 7 0 2 0 9007199254740992 1 2 3 9000000000 0 0 0";
+    let asked = "5 6 0 60 0 0 0 0 0 2 1 1 2 7";
+    let numbers = format!("9 2 4 2 {TOLD} 3 4 8 6 {asked} 0 0 0 0 {asked}");
     let right = [
         &["EVALSHA", "SHA", "6", "tg1:{c:c}:rates", "tg1:{c:c}:budgets", "tg1:{c:c}:said", "tg1:{shared}:plans"][..],
-        &["tg1:{c:c}:holds", "tg1:{shared}:leases", "9 2 4 2", "3 4 8 6", asked, ID, "c", "0 0 0 0", asked, ID, "c"],
+        &["tg1:{c:c}:holds", "tg1:{shared}:leases", &numbers, ID, "c", ID, "c"],
     ];
     assert_eq!(words(&admit("SHA", &[ask, plain], &Floors::new(9), Some(Timestamp(9)))), right.concat());
+}
+
+#[test]
+fn a_limit_is_told_once_and_twice_under_two_rules() {
+    let claims = claims();
+    let customer = claims[0].scope.clone();
+    let of = |id, claims: Vec<Claim>| Admission {
+        reservation: ReservationId::new(id),
+        customer: customer.clone(),
+        claims,
+        elastic: None,
+        lease: 60,
+    };
+    let wider = Claim { rule: Rule::Window { limit: 7, max_wait: 0 }, ..claims[0].clone() };
+    let other = ScopeKey { scope: Scope::User, owner: "c/u".into() };
+    let alike = Claim { scope: other, ..claims[0].clone() };
+    let admissions = [of(1, claims.clone()), of(2, vec![wider, alike]), of(3, claims)];
+    let asks: Vec<_> = admissions.iter().map(|admission| Ask::all(admission, Group::Whole)).collect();
+    let numbers = words(&admit("SHA", &asks, &Floors::new(9), None)).swap_remove(8);
+    let numbers: Vec<_> = numbers.split(' ').skip(4).collect();
+    // Three rules; of four limits, in the order of the keys, the first is there twice.
+    assert_eq!(numbers[..3].join(" "), "3 4 1");
+    let limits = numbers[3 + 9 + 10 + 6..].join(" ");
+    assert!(limits.starts_with("1 2 1 1 2 3 2 8 2 0 0 0 3 2 1 0 0 0 0"), "{limits}");
+    assert!(limits.ends_with("2 1 1 3 7 0 0 0 0 4 5 0 60 0 0 0 0 0 2 2 1 4 1 0 0 0 0 4 5 0 60 0 0 0 0 0 2 1 1 3 7"), "{limits}");
 }
 
 #[test]
@@ -48,11 +76,11 @@ fn a_settlement_is_packed_as_the_script_reads_it() {
     let lines = claims().into_iter().map(|claim| Line { claim, actual: 4, booked: 2 }).collect::<Vec<_>>();
     let customer = lines[0].claim.scope.clone();
     let end = Settlement { reservation: ReservationId::new(255), customer, lines };
-    let numbers = "3 4 5 6 1 2 1 2 98 1 4 2 1 10 1 6000000 0 2 8 109 7 4 2 0 9007199254740992 1 2 3 9000000000 0 0 0";
+    let numbers = format!("0 2 1 {TOLD} 3 4 5 6 1 2 1 1 4 2 2 7 4 2");
     let short = String::from_utf8_lossy(&255_u128.to_be_bytes()).into_owned();
     let right = [
         &["EVALSHA", "SHA", "6", "tg1:{c:c}:rates", "tg1:{c:c}:budgets", "tg1:{c:c}:holds", "tg1:{c:c}:ends0"][..],
-        &["tg1:{c:c}:ends1", "tg1:{c:c}:lost", "0 2 1", numbers, ID, &short, "|tg1:{c:c}:budgets spend_day 2 7"],
+        &["tg1:{c:c}:ends1", "tg1:{c:c}:lost", &numbers, ID, &short, "|tg1:{c:c}:budgets spend_day 2 7"],
     ];
     assert_eq!(words(&settle("SHA", Group::Whole, &[(&end, true)], &Floors::new(9), None)), right.concat());
 }
@@ -90,15 +118,15 @@ fn in_a_cluster_a_call_is_about_one_group_only() {
     let part = super::super::slots::Tag::of("c");
     let own = |shelf: &str| format!("tg1:{part}:c:c:{shelf}");
     let first = Ask { mode: Mode::Provisional, lease: 5, ..Ask::all(&admission, Group::Customer) };
-    let asked = "3 4 1 5 0 1000 500 12 2 2 1 2 98 1 5 0 0 10 1 6000000 0 2 8 109 7 0 2 0 9007199254740992 1 2 3 9000000000 0 0 0";
+    let numbers = format!("0 2 2 1 {TOLD} 0 0 0 0 3 4 1 5 0 1000 500 12 2 2 1 1 2 7");
     let keys = [own("rates"), own("budgets"), own("holds"), format!("tg1:{part}:leases")];
-    let rest = ["0 2 2 1", "0 0 0 0", asked, ID, "c"].map(String::from);
+    let rest = [&numbers, ID, "c"].map(String::from);
     assert_eq!(words(&admit("SHA", &[first], &Floors::new(9), None))[3..], [&keys[..], &rest].concat());
 
     let second = Ask { waits: 7, granted: Some(4), ..Ask::all(&admission, Group::Shared) };
-    let asked = "2 3 0 60 7 1000 500 4 2 1 1 8 109 3 0 2 0 9007199254740992 1 2 3 9000000000 0 0 0";
-    let right =
-        ["tg1:{shared}:app:shop:budgets", "tg1:{shared}:c:c:holds", "tg1:{shared}:leases", "0 1 1 1", "0 0 0 0", asked, ID, "c"];
+    let told = "1 1 0 109 0 2 0 0 9007199254740992 1 2 3 9000000000 1 8 1 0 0 0";
+    let numbers = format!("0 1 1 1 {told} 0 0 0 0 2 3 0 60 7 1000 500 4 2 1 1 3");
+    let right = ["tg1:{shared}:app:shop:budgets", "tg1:{shared}:c:c:holds", "tg1:{shared}:leases", &numbers, ID, "c"];
     assert_eq!(words(&admit("SHA", &[second], &Floors::new(9), None))[3..], right);
 
     let named = [own("user:u:budgets"), own("budgets")];

@@ -32,6 +32,7 @@ mod servers;
 mod slots;
 mod split;
 mod stored;
+mod told;
 mod topology;
 
 pub use self::documents::RedisDocuments;
@@ -216,8 +217,11 @@ impl RedisLedger {
         let replies = self.servers.all(batches.iter().map(command).collect()).await?;
         let mut known = vec![false; calls.len()];
         for ((_, ends), reply) in batches.iter().zip(replies) {
-            for ((place, group), reply) in ends.iter().zip(reply::each("settle", reply, ends.len())?) {
-                let settled = reply::settled(&reply)?;
+            let budgets = |(place, group): &(usize, Group)| {
+                call::lines_in(*group, &part[calls[*place].0]).filter(|line| line.claim.is_budget()).count()
+            };
+            let all = reply::settled(&reply, ends.iter().map(budgets))?;
+            for ((place, group), settled) in ends.iter().zip(all) {
                 self.floors.settled(call::lines_in(*group, &part[calls[*place].0]), &settled);
                 known[*place] = settled.known;
             }

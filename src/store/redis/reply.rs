@@ -1,19 +1,15 @@
 //! What the scripts answered, read strictly: a reply of another length or type is a failure of the store, never a zero.
 
+use super::call::MAX_SECOND;
 use super::stored::{self, StoredBudget};
-use crate::domain::Timestamp;
+use crate::domain::{Boundaries, Timestamp};
 use crate::limit::bucket::MAX_EXACT;
-use crate::limit::{BucketState, Claim, Decision, Outcome, Rule, Verdict};
+use crate::limit::{Bucket, BucketState, Claim, Decision, Outcome, Rule, Verdict};
 use crate::store::{Balance, Known, StoreError};
 use redis::Value;
 use std::sync::Arc;
 
-/// Numbers before those of the first claim: now, admitted, start, granted cap, budgets repaired.
-const HEAD: usize = 5;
-/// Numbers per claim.
-const PER_CLAIM: usize = 6;
-
-/// A decision as `claims.lua` packs it.
+/// A decision as `claims.lua` has it.
 pub(super) struct Decided {
     /// The decision.
     pub(super) decision: Decision,
@@ -23,76 +19,134 @@ pub(super) struct Decided {
     pub(super) repaired: u64,
 }
 
-/// The decision on these claims.
-pub(super) fn decided<'a>(reply: &Value, claims: impl Iterator<Item = &'a Claim> + Clone) -> Result<Decided, StoreError> {
-    let numbers = numbers("admit", reply)?;
-    let count = claims.clone().count();
-    if numbers.len() != HEAD + PER_CLAIM * count {
-        return Err(StoreError::Failed(format!("admit gave {} numbers for {count} claims", numbers.len())));
+/// The numbers that a script answered, read one behind the other.
+struct Answers {
+    script: &'static str,
+    numbers: std::vec::IntoIter<i64>,
+}
+
+impl Answers {
+    fn of(script: &'static str, reply: &Value) -> Result<Self, StoreError> {
+        Ok(Self { script, numbers: numbers(script, reply)?.into_iter() })
     }
-    let (head, rest) = numbers.split_at(HEAD);
-    let granted = if head[3] == -1 { None } else { Some(natural(head[3])?) };
-    let at = Timestamp(natural(head[0])?);
-    let (of_claims, _) = rest.as_chunks::<PER_CLAIM>();
-    let decision = Decision {
-        at,
-        admitted: head[1] == 1,
-        start_in: natural(head[2])?,
-        granted,
-        verdicts: claims.zip(of_claims).map(|(claim, numbers)| verdict(at, claim, numbers)).collect::<Result<_, _>>()?,
-    };
-    let generations = of_claims.iter().map(|numbers| natural(numbers[PER_CLAIM - 1])).collect::<Result<_, _>>()?;
-    Ok(Decided { decision, generations, repaired: natural(head[4])? })
-}
 
-/// What one limit said: outcome, wait, and how it stands, which is worked out here since here it costs less.
-fn verdict(now: Timestamp, claim: &Claim, numbers: &[i64; PER_CLAIM]) -> Result<Verdict, StoreError> {
-    let [outcome, wait, x, y, z, _] = *numbers;
-    let wait = natural(wait)?;
-    let outcome = match outcome {
-        0 => Outcome::Fits,
-        1 => Outcome::Starts(wait),
-        2 => Outcome::Refused(wait),
-        3 => Outcome::InFlight,
-        4 => Outcome::Exhausted,
-        5 => Outcome::Never,
-        6 => Outcome::Deferred,
-        other => return Err(StoreError::Failed(format!("admit gave the outcome {other}"))),
-    };
-    let (used, held, remaining, reset_in, booked) = match claim.rule {
-        Rule::Bucket { bucket, .. } => {
-            let state = BucketState::of(x, Timestamp(natural(y)?), bucket.unit());
-            (bucket.used(state), 0, bucket.remaining(state), bucket.full_in(state, now), 0)
-        }
-        Rule::Window { limit, .. } => {
-            let used = natural(x)?;
-            (used, 0, limit.saturating_sub(used), natural(y)?, natural(z)?)
-        }
-        Rule::Budget { cap, boundaries } => {
-            let (spent, held) = (natural(x)?, natural(y)?);
-            let ends = Timestamp::from_secs(boundaries.at(now).1);
-            (spent, held, cap.min(MAX_EXACT).saturating_sub(spent.saturating_add(held)), ends.since(now), natural(z)?)
-        }
-    };
-    Ok(Verdict { outcome, used, held, remaining, reset_in, booked })
-}
+    fn next(&mut self) -> Result<i64, StoreError> {
+        self.numbers.next().ok_or_else(|| StoreError::Failed(format!("{} gave too few numbers", self.script)))
+    }
 
-/// What is in force instead of what was known, if that is the answer to an admission.
-pub(super) fn stale(reply: &Value) -> Result<Option<Known>, StoreError> {
-    match numbers("admit", reply)?[..] {
-        [-1, customer, plans] => Ok(Some(Known { customer: natural(customer)?, plans: natural(plans)? })),
-        _ => Ok(None),
+    fn natural(&mut self) -> Result<u64, StoreError> {
+        self.next().and_then(natural)
+    }
+
+    fn end(self) -> Result<(), StoreError> {
+        match self.numbers.len() {
+            0 => Ok(()),
+            more => Err(StoreError::Failed(format!("{} gave {more} numbers too many", self.script))),
+        }
+    }
+
+    /// The decision on these claims, or what is in force instead of what was known.
+    fn decision<'a>(&mut self, at: Timestamp, claims: impl Iterator<Item = &'a Claim>) -> Result<Answer, StoreError> {
+        let how = self.next()?;
+        if how == -1 {
+            return Ok(Answer::Stale(Known { customer: self.natural()?, plans: self.natural()? }));
+        }
+        let plain = how == 2;
+        let (start_in, granted, repaired) = if plain { (0, -1, 0) } else { (self.natural()?, self.next()?, self.natural()?) };
+        let granted = if granted == -1 { None } else { Some(natural(granted)?) };
+        let (mut verdicts, mut generations) = (Vec::new(), Vec::new());
+        for claim in claims {
+            let (verdict, generation) = if plain { self.plain(at, claim)? } else { self.verdict(at, claim)? };
+            verdicts.push(verdict);
+            generations.push(generation);
+        }
+        let decision = Decision { at, admitted: how != 0, start_in, granted, verdicts };
+        Ok(Answer::Decided(Decided { decision, generations, repaired }))
+    }
+
+    /// How a limit stands in which everything fitted at once; and the generation of a budget.
+    fn plain(&mut self, now: Timestamp, claim: &Claim) -> Result<(Verdict, u64), StoreError> {
+        match claim.rule {
+            Rule::Bucket { bucket, .. } => {
+                let state = BucketState::of(self.next()?, now, bucket.unit());
+                Ok((of_bucket(Outcome::Fits, bucket, state, now), 0))
+            }
+            Rule::Budget { cap, boundaries } => {
+                let [spent, held, generation] = [self.natural()?, self.natural()?, self.natural()?];
+                let start = boundaries.at(now).0.min(MAX_SECOND);
+                Ok((of_budget(Outcome::Fits, cap, boundaries, [spent, held, start], now), generation))
+            }
+            Rule::Window { .. } => Err(StoreError::Failed(String::from("admit calls a window plain"))),
+        }
+    }
+
+    /// What one limit said, and how it stands, which is worked out here since here it costs less; and the generation of a budget.
+    fn verdict(&mut self, now: Timestamp, claim: &Claim) -> Result<(Verdict, u64), StoreError> {
+        let (outcome, wait) = (self.next()?, self.natural()?);
+        let outcome = match outcome {
+            0 => Outcome::Fits,
+            1 => Outcome::Starts(wait),
+            2 => Outcome::Refused(wait),
+            3 => Outcome::InFlight,
+            4 => Outcome::Exhausted,
+            5 => Outcome::Never,
+            6 => Outcome::Deferred,
+            other => return Err(StoreError::Failed(format!("admit gave the outcome {other}"))),
+        };
+        match claim.rule {
+            Rule::Bucket { bucket, .. } => {
+                let state = BucketState::of(self.next()?, Timestamp(self.natural()?), bucket.unit());
+                Ok((of_bucket(outcome, bucket, state, now), 0))
+            }
+            Rule::Window { limit, .. } => {
+                let [used, reset_in, booked] = [self.natural()?, self.natural()?, self.natural()?];
+                Ok((Verdict { outcome, used, held: 0, remaining: limit.saturating_sub(used), reset_in, booked }, 0))
+            }
+            Rule::Budget { cap, boundaries } => {
+                let [spent, held, start, generation] = [self.natural()?, self.natural()?, self.natural()?, self.natural()?];
+                Ok((of_budget(outcome, cap, boundaries, [spent, held, start], now), generation))
+            }
+        }
     }
 }
 
-/// The replies of a script that answers many questions: one to each.
-pub(super) fn each(script: &str, reply: Value, questions: usize) -> Result<Vec<Value>, StoreError> {
-    match reply {
-        Value::Array(replies) if replies.len() == questions => Ok(replies),
-        Value::Array(replies) => {
-            Err(StoreError::Failed(format!("{script} gave {} answers to {questions} questions", replies.len())))
-        }
-        other => Err(unexpected(script, &other)),
+fn of_bucket(outcome: Outcome, bucket: Bucket, state: BucketState, now: Timestamp) -> Verdict {
+    let (used, remaining) = (bucket.used(state), bucket.remaining(state));
+    Verdict { outcome, used, held: 0, remaining, reset_in: bucket.full_in(state, now), booked: 0 }
+}
+
+fn of_budget(outcome: Outcome, cap: u64, boundaries: Boundaries, stands: [u64; 3], now: Timestamp) -> Verdict {
+    let [spent, held, booked] = stands;
+    let ends = Timestamp::from_secs(boundaries.at(now).1);
+    let remaining = cap.min(MAX_EXACT).saturating_sub(spent.saturating_add(held));
+    Verdict { outcome, used: spent, held, remaining, reset_in: ends.since(now), booked }
+}
+
+/// What `admit.lua` said of one admission.
+pub(super) enum Answer {
+    /// It was decided.
+    Decided(Decided),
+    /// Other numbers are in force than were known.
+    Stale(Known),
+}
+
+/// The answers to admissions with these claims.
+pub(super) fn answers<'a, C>(reply: &Value, admissions: impl Iterator<Item = C>) -> Result<Vec<Answer>, StoreError>
+where
+    C: Iterator<Item = &'a Claim>,
+{
+    let mut answers = Answers::of("admit", reply)?;
+    let at = Timestamp(answers.natural()?);
+    let all = admissions.map(|claims| answers.decision(at, claims)).collect::<Result<_, _>>()?;
+    answers.end()?;
+    Ok(all)
+}
+
+/// The decision on these claims where only one is asked for, and it compares nothing.
+pub(super) fn decided<'a>(reply: &Value, claims: impl Iterator<Item = &'a Claim>) -> Result<Decided, StoreError> {
+    match answers(reply, std::iter::once(claims))?.pop() {
+        Some(Answer::Decided(decided)) => Ok(decided),
+        _ => Err(unexpected("admit", reply)),
     }
 }
 
@@ -117,17 +171,21 @@ pub(super) struct Settled {
     pub(super) left: Vec<[u64; 2]>,
 }
 
-/// The answer to one settlement.
-pub(super) fn settled(reply: &Value) -> Result<Settled, StoreError> {
-    let numbers = numbers("settle", reply)?.into_iter().map(natural).collect::<Result<Vec<_>, _>>()?;
-    let known = |how: u64| !matches!(how, 2 | 4);
-    match numbers[..] {
-        [how @ (0 | 4)] => Ok(Settled { known: known(how), repaired: 0, left: Vec::new() }),
-        [how @ 1..=3, repaired, ref left @ ..] if left.len() % 2 == 0 => {
-            Ok(Settled { known: known(how), repaired, left: left.as_chunks().0.to_vec() })
+/// The answers to settlements that have so many budget lines.
+pub(super) fn settled(reply: &Value, budgets: impl Iterator<Item = usize>) -> Result<Vec<Settled>, StoreError> {
+    let mut answers = Answers::of("settle", reply)?;
+    let mut one = |budgets: usize| match answers.natural()? {
+        how @ (0 | 4) => Ok(Settled { known: how == 0, repaired: 0, left: Vec::new() }),
+        how @ 1..=3 => {
+            let repaired = answers.natural()?;
+            let left = (0..budgets).map(|_| Ok([answers.natural()?, answers.natural()?])).collect::<Result<_, StoreError>>()?;
+            Ok(Settled { known: how != 2, repaired, left })
         }
-        _ => Err(unexpected("settle", reply)),
-    }
+        other => Err(StoreError::Failed(format!("settle gave the answer {other}"))),
+    };
+    let all = budgets.map(&mut one).collect::<Result<_, _>>()?;
+    answers.end()?;
+    Ok(all)
 }
 
 /// The reply of `renew.lua`. A hold that is not there is no fault: it may just have been settled.
@@ -239,17 +297,34 @@ pub(super) mod tests {
         Value::BulkString(text.as_bytes().to_vec())
     }
 
+    fn budget() -> Claim {
+        let rule = Rule::Budget { cap: 90, boundaries: crate::domain::Boundaries([1, 2, 3, 4]) };
+        Claim { rule, limit: LimitName::Spend(Period::Day), measure: Measure::Money, ..window() }
+    }
+
     #[test]
     fn a_decision_is_read_to_the_number() {
-        let reply = packed(&[9_000, 1, 1_800_000, 512, 2, 1, 1_800_000, 10, 2_000_000, 5, 7]);
+        let reply = packed(&[9_000, 1, 1_800_000, 512, 2, 1, 1_800_000, 10, 2_000_000, 5]);
         let verdict =
             Verdict { outcome: Outcome::Starts(1_800_000), used: 10, held: 0, remaining: 2, reset_in: 2_000_000, booked: 5 };
         let right =
             Decision { at: Timestamp(9_000), admitted: true, start_in: 1_800_000, granted: Some(512), verdicts: vec![verdict] };
         let Decided { decision, generations, repaired } = decided(&reply, [window()].iter()).expect("well-formed");
-        assert_eq!((decision, generations, repaired), (right, vec![7], 2));
-        assert_eq!(stale(&reply), Ok(None));
-        assert_eq!(stale(&packed(&[-1, 3, 4])), Ok(Some(Known { customer: 3, plans: 4 })));
+        assert_eq!((decision, generations, repaired), (right, vec![0], 2));
+    }
+
+    #[test]
+    fn several_decisions_are_read_one_behind_the_other() {
+        let reply = packed(&[9_000, 2, 30, 20, 7, -1, 3, 4, 0, 0, -1, 0, 4, 0, 80, 11, 1, 6]);
+        let claims = [budget()];
+        let all = answers(&reply, (0..3).map(|_| claims.iter())).expect("well-formed");
+        let [Answer::Decided(first), Answer::Stale(known), Answer::Decided(last)] = all.as_slice() else { panic!("three") };
+        let verdict = Verdict { outcome: Outcome::Fits, used: 30, held: 20, remaining: 40, reset_in: 1_991_000, booked: 1 };
+        assert_eq!((first.decision.admitted, &first.decision.verdicts, &first.generations), (true, &vec![verdict], &vec![7]));
+        assert_eq!(*known, Known { customer: 3, plans: 4 });
+        let verdict = Verdict { outcome: Outcome::Exhausted, used: 80, held: 11, remaining: 0, ..verdict };
+        assert_eq!((last.decision.admitted, &last.decision.verdicts, &last.generations), (false, &vec![verdict], &vec![6]));
+        assert!(decided(&packed(&[9, -1, 3, 4]), [].iter()).is_err(), "what compares nothing is not stale");
     }
 
     #[test]
@@ -262,24 +337,28 @@ pub(super) mod tests {
             (text("9, 1, 0, -1, 0 and then"), 0),
             (packed(&[9, 1, 0, -1]), 0),
             (packed(&[9, 1, 0, -1, 0]), 1),
+            (packed(&[9, 2, 5]), 1),
+            (packed(&[9, 2, 5]), 0),
             (packed(&[9, 1, -3, -1, 0]), 0),
-            (packed(&[9, 1, 0, -1, 0, 7, 0, 0, 0, 0, 0]), 1),
+            (packed(&[9, 1, 0, -1, 0, 7, 0, 0, 0, 0]), 1),
         ] {
             assert!(matches!(decided(&reply, [window()].iter().take(claims)), Err(StoreError::Failed(_))), "{reply:?}");
         }
         for reply in [Value::Nil, Value::Int(1), packed(&[]), packed(&[1]), packed(&[0, 0]), packed(&[1, 0, 5]), packed(&[5, 0])]
         {
-            assert!(matches!(settled(&reply), Err(StoreError::Failed(_))), "{reply:?}");
+            assert!(matches!(settled(&reply, std::iter::once(1)), Err(StoreError::Failed(_))), "{reply:?}");
         }
-        assert!(each("admit", Value::Array(vec![Value::Nil]), 2).is_err() && each("admit", Value::Nil, 0).is_err());
     }
 
     #[test]
     fn a_settlement_tells_what_is_left() {
-        let read = |numbers: &[i32]| settled(&packed(numbers)).map(|settled| (settled.known, settled.repaired, settled.left));
-        assert_eq!(read(&[1, 0, 5, 2, 6, 0]), Ok((true, 0, vec![[5, 2], [6, 0]])));
-        assert_eq!(read(&[2, 3]), Ok((false, 3, Vec::new())));
-        assert_eq!((read(&[0]), read(&[4])), (Ok((true, 0, Vec::new())), Ok((false, 0, Vec::new()))));
+        let read = |numbers: &[i32], budgets: &[usize]| {
+            let all = settled(&packed(numbers), budgets.iter().copied());
+            all.map(|all| all.into_iter().map(|settled| (settled.known, settled.repaired, settled.left)).collect::<Vec<_>>())
+        };
+        assert_eq!(read(&[1, 0, 5, 2, 6, 0], &[2]), Ok(vec![(true, 0, vec![[5, 2], [6, 0]])]));
+        let several = vec![(false, 3, Vec::new()), (true, 0, Vec::new()), (false, 0, Vec::new()), (true, 1, vec![[8, 9]])];
+        assert_eq!(read(&[2, 3, 0, 4, 3, 1, 8, 9], &[0, 2, 2, 1]), Ok(several));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use redis::{Pipeline, Script};
 
 const STATES: &str = include_str!("../../../lua/states.lua");
 const LIMITS: &str = include_str!("../../../lua/limits.lua");
+const CALL: &str = include_str!("../../../lua/call.lua");
 const CLAIMS: &str = include_str!("../../../lua/claims.lua");
 const ENDS: &str = include_str!("../../../lua/ends.lua");
 const ADMIT: &str = include_str!("../../../lua/admit.lua");
@@ -51,18 +52,18 @@ impl Scripts {
             Prepared { source, sha }
         };
         Self {
-            admit: prepare(STATES, &[LIMITS, CLAIMS, ADMIT]),
-            settle: prepare(STATES, &[LIMITS, ENDS, SETTLE]),
-            replace: prepare(STATES, &[LIMITS, ENDS, CLAIMS, REPLACE]),
+            admit: prepare(STATES, &[LIMITS, CALL, CLAIMS, ADMIT]),
+            settle: prepare(STATES, &[LIMITS, CALL, ENDS, SETTLE]),
+            replace: prepare(STATES, &[LIMITS, CALL, ENDS, CLAIMS, REPLACE]),
             renew: prepare(STATES, &[RENEW]),
             sweep: prepare(STATES, &[LIMITS, SWEEP]),
-            look: prepare(STATES, &[LIMITS, CLAIMS, LOOK]),
+            look: prepare(STATES, &[LIMITS, CALL, CLAIMS, LOOK]),
             document_get: prepare(DOCUMENTS, &[DOCUMENT_GET]),
             document_put: prepare(DOCUMENTS, &[DOCUMENT_PUT]),
             document_put_many: prepare(DOCUMENTS, &[DOCUMENT_PUT_MANY]),
             document_list: prepare(DOCUMENTS, &[DOCUMENT_LIST]),
             series_add: prepare("", &[SERIES_ADD]),
-            lower: clustered.then(|| prepare(STATES, &[LIMITS, ENDS, LOWER])),
+            lower: clustered.then(|| prepare(STATES, &[LIMITS, CALL, ENDS, LOWER])),
         }
     }
 
