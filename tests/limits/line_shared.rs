@@ -26,12 +26,12 @@ plan = "line"
 
 /// Keeps tokio's paused time where it is while anything is awaited, until it is dropped: Redis lives in real time.
 struct Still {
-    _until: std::sync::mpsc::Sender<()>,
+    _until: std::sync::mpsc::SyncSender<()>,
 }
 
 impl Still {
     fn keep() -> Self {
-        let (_until, dropped) = std::sync::mpsc::channel();
+        let (_until, dropped) = std::sync::mpsc::sync_channel(1);
         // Paused time moves on by itself only where nothing blocks.
         drop(tokio::task::spawn_blocking(move || dropped.recv()));
         Self { _until }
