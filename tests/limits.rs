@@ -27,6 +27,8 @@ mod fixture;
 mod headers;
 #[path = "limits/line.rs"]
 mod line;
+#[path = "limits/line_shared.rs"]
+mod line_shared;
 #[path = "limits/messages.rs"]
 mod messages;
 #[path = "limits/output.rs"]

@@ -14,5 +14,7 @@ mod process;
 mod relay;
 #[path = "outage/scene.rs"]
 mod scene;
+#[path = "outage/told.rs"]
+mod told;
 #[path = "outage/ways.rs"]
 mod ways;

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use std::process::Command;
 use std::time::Duration;
 use tokio::sync::oneshot;
+use tollgate::demo::provider::{Gate, Script};
 use tollgate::records::Entry;
 use tollgate::server::Server;
 
@@ -50,9 +51,36 @@ async fn a_refused_request_is_kept_with_the_limit_that_refused() {
     let entry = kept(&bed, &reply).await;
     let refused = (entry.cause.as_deref(), entry.refused_scope.as_deref(), entry.refused_limit.as_deref());
     assert_eq!(refused, (Some("spend_cap_exceeded"), Some("customer"), Some("spend_day")));
+    assert_eq!((entry.refused_max, entry.refused_used, entry.refused_held), (Some(0), Some(0), Some(0)));
+    assert!(entry.refused_asked.is_some_and(|asked| asked > 0), "{entry:?}");
     assert_eq!((entry.status, entry.attempts, entry.cost_nano_usd), (402, 0, 0));
     assert_eq!(entry.input_tokens, None);
     bed.assert_books(&["poor"]).await;
+}
+
+#[tokio::test]
+async fn a_refused_request_is_kept_with_the_numbers_of_the_limit() {
+    let bed = Bed::plus("[customers.few]\nrpm = 2\n[customers.one]\nmax_in_flight = 1").await;
+    let mut last = None;
+    for _ in 0..3 {
+        last = Some(bed.chat("few", "m-big", "").send().await.expect("an answer"));
+    }
+    let reply = last.expect("asked");
+    assert_eq!(reply.status(), 429);
+    let entry = kept(&bed, &reply).await;
+    let stood = (entry.refused_max, entry.refused_used, entry.refused_held, entry.refused_asked);
+    assert_eq!(stood, (Some(2), Some(2), Some(0), Some(1)), "{entry:?}");
+
+    let gate = Gate::new();
+    bed.provider.script(Script::json(200, "{}").hold(&gate));
+    let first = tokio::spawn(bed.chat("one", "m-big", "").send());
+    bed.provider.wait_until(|seen| seen.len() == 3).await;
+    let reply = bed.chat("one", "m-big", "").send().await.expect("an answer");
+    gate.open();
+    first.await.expect("no panic").expect("an answer");
+    let entry = kept(&bed, &reply).await;
+    let stood = (entry.refused_limit.as_deref(), entry.refused_max, entry.refused_used, entry.refused_asked);
+    assert_eq!(stood, (Some("in_flight"), Some(1), Some(1), Some(1)), "{entry:?}");
 }
 
 #[tokio::test]

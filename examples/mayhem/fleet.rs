@@ -130,6 +130,10 @@ impl Fleet {
                     left.push(format!("customer {customer} holds {held}"));
                 }
             }
+            let (_, held) = crate::bounds::all_stand(&ledger).await?;
+            if held > 0 {
+                left.push(format!("{held} held of the gateways' own budget"));
+            }
             if left.is_empty() {
                 return Ok(());
             }
@@ -229,7 +233,7 @@ fn config(options: &Options, provider: &str, redis: u16) -> String {
         "[server]\ngrace = \"5s\"\n[concurrency]\nslots = {slots}\n[store]\nkind = \"redis\"\nurls = [\"redis://127.0.0.1:{redis}\"]\n\
          lease = \"{lease}s\"\nlost_hold = \"{lost_hold}\"\n[upstreams.openai]\nbase_url = \"{provider}\"\n\
          [identity]\ndefault_plan = \"wide\"\nforward_id = \"as_is\"\n[models.m-small]\nprice = {{ input = 0.15, output = 0.60 }}\n\
-         {}{}{customers}",
+         [gateway]\nspend = {{ day = 1000000.0 }}\n{}{}{customers}",
         plan("wide", WIDE),
         plan("tight", TIGHT),
         slots = options.concurrency,

@@ -16,6 +16,8 @@ pub struct Asked {
     pub customer: usize,
     /// Of which gateway.
     pub gateway: usize,
+    /// How long it was: more tokens than bytes it cannot be counted as.
+    pub bytes: u64,
     /// From when to when.
     pub from: Instant,
     /// When it was over, well or not.
@@ -84,7 +86,7 @@ impl Client {
             r#"{{"model":"m-small","stream":{streams},"max_tokens":{CAP},"messages":[{{"role":"user","content":"{}"}}]}}"#,
             "word ".repeat(self.random.usize(1..200))
         );
-        let from = Instant::now();
+        let (bytes, from) = (body.len() as u64, Instant::now());
         let request = self.http.post(format!("{}/v1/chat/completions", self.addresses[gateway])).body(body);
         let request = request.header("authorization", "Bearer sk-test").header("content-type", "application/json");
         let request = request.header("x-customer-id", format!("c{customer}"));
@@ -99,6 +101,6 @@ impl Client {
                 }
             };
         }
-        Asked { customer, gateway, from, to: Instant::now(), status, whole }
+        Asked { customer, gateway, bytes, from, to: Instant::now(), status, whole }
     }
 }

@@ -55,6 +55,18 @@ pub struct Entry {
     pub refused_scope: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused_limit: Option<String>,
+    /// The limit itself: tokens, requests or nano-dollars, as the three below.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused_max: Option<u64>,
+    /// What was used of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused_used: Option<u64>,
+    /// What requests in flight held of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused_held: Option<u64>,
+    /// What was asked of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused_asked: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shadow_refused: Option<String>,
     pub attempts: u32,
@@ -114,6 +126,7 @@ impl Entry {
             cost,
             cause,
             refused_by,
+            refused_at,
             shadow_refused,
             status,
             provider_request_id,
@@ -152,6 +165,10 @@ impl Entry {
             refused_scope: refused_by.map(|(scope, _)| scope.to_owned()),
             shadow_refused: shadow_refused.map(|(scope, limit)| format!("{scope}.{limit}")),
             refused_limit: refused_by.map(|(_, limit)| limit.to_owned()),
+            refused_max: refused_at.map(|stood| stood.max),
+            refused_used: refused_at.map(|stood| stood.used),
+            refused_held: refused_at.map(|stood| stood.held),
+            refused_asked: refused_at.map(|stood| stood.asked),
             attempts: *attempts,
             estimated_input_tokens: *estimated_input,
             output_cap: *output_cap,

@@ -3,6 +3,7 @@
 mod connection;
 mod door;
 mod first;
+mod last;
 mod room;
 mod stall;
 mod tls;
@@ -18,13 +19,9 @@ use hyper_util::server::graceful::GracefulShutdown;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-
-/// What the last settlements get at least, however late it is.
-const SETTLING: Duration = Duration::from_secs(1);
 
 /// Connections of operators at once.
 const OPERATORS: usize = 256;
@@ -136,29 +133,7 @@ impl Server {
         if !self.gateway.tasks.end(left()).await {
             tracing::warn!("replies whose clients had left did not end in time; they are booked by what is known of them");
         }
-        let unwritten = self.gateway.triage.drain(left().max(SETTLING)).await;
-        if unwritten > 0 {
-            tracing::warn!(unwritten, "stopped with hand-offs that have no ticket, since the store did not take them");
-        }
-        let unsettled = self.gateway.settler.drain(left().max(SETTLING)).await;
-        if unsettled > 0 {
-            tracing::warn!(unsettled, "stopped with reservations that the store did not take; their holds end with their lease");
-        }
-        // After the settlements, which may have filled a cap.
-        if !self.gateway.alerts.drain(left().max(SETTLING)).await {
-            tracing::warn!("stopped with alerts that were not delivered");
-        }
-        if !self.gateway.history.flush(left().max(SETTLING)).await {
-            tracing::warn!("stopped with a part of the history that the store did not take");
-        }
-        if let Some(otlp) = &self.gateway.otlp
-            && !otlp.drain(left().max(SETTLING)).await
-        {
-            tracing::warn!("stopped with spans that the OpenTelemetry collector did not take");
-        }
-        if !self.gateway.records.drain(left().max(SETTLING)).await {
-            tracing::warn!("stopped with records of requests that the store did not take");
-        }
+        last::words(&self.gateway, deadline).await;
     }
 
     /// What a door shows of itself, by the configuration of the moment.

@@ -7,7 +7,9 @@
 use super::call::{Arrived, Rejected, Reply};
 use super::serve::Serve;
 use crate::domain::{CustomerId, RequestId};
+use crate::limit::Refusal;
 use crate::reply::{self, Rejection};
+use crate::telemetry::record::Stood;
 use crate::telemetry::{Ending, Record};
 use axum::body::Body;
 use bytes::Bytes;
@@ -64,6 +66,7 @@ pub fn answer(record: &Record, rejected: &Rejected) -> Reply {
     record.note(|facts| {
         facts.cause = Some(rejected.rejection.cause());
         facts.refused_by = refused_by(&rejected.rejection);
+        facts.refused_at = refused_at(&rejected.rejection);
     });
     let (customer, plan) = record.read(|facts| (facts.customer.clone(), facts.plan.clone()));
     let context = reply::Context {
@@ -87,6 +90,20 @@ const fn refused_by(rejection: &Rejection) -> Option<(&'static str, &'static str
             Some((refusal.scope.as_str(), refusal.limit.as_str()))
         }
         Rejection::Concurrent { .. } => Some(("customer", "in_flight")),
+        _ => None,
+    }
+}
+
+/// How that limit stood.
+fn refused_at(rejection: &Rejection) -> Option<Stood> {
+    match rejection {
+        Rejection::Limit(Refusal { max, used, held, asked, .. })
+        | Rejection::OutputFloor { refusal: Refusal { max, used, held, asked, .. }, .. } => {
+            Some(Stood { max: *max, used: *used, held: *held, asked: *asked })
+        }
+        Rejection::Concurrent { limit, in_flight } => {
+            Some(Stood { max: (*limit).into(), used: (*in_flight).into(), held: 0, asked: 1 })
+        }
         _ => None,
     }
 }

@@ -95,6 +95,16 @@ impl Ending {
     }
 }
 
+/// How a limit stood when it refused: tokens, requests or nano-dollars.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are those of a refusal")]
+pub struct Stood {
+    pub max: u64,
+    pub used: u64,
+    pub held: u64,
+    pub asked: u64,
+}
+
 /// The facts of a request, each absent until a layer knows it.
 #[derive(Debug, Default)]
 #[expect(missing_docs, reason = "the names are those of the access log, described in the README")]
@@ -128,6 +138,8 @@ pub struct Facts {
     pub cause: Option<&'static str>,
     /// The limit that refused: scope and name.
     pub refused_by: Option<(&'static str, &'static str)>,
+    /// How it stood then.
+    pub refused_at: Option<Stood>,
     /// The limit of a proposed plan that would have refused: scope and name.
     pub shadow_refused: Option<(&'static str, &'static str)>,
     pub status: u16,

@@ -44,6 +44,7 @@ pub fn members(id: RequestId, api: Api, took: Duration, facts: &Facts) -> String
         cost,
         cause,
         refused_by,
+        refused_at,
         shadow_refused,
         status,
         provider_request_id,
@@ -74,6 +75,10 @@ pub fn members(id: RequestId, api: Api, took: Duration, facts: &Facts) -> String
     out.text("cause", *cause);
     out.text("refused_scope", refused_by.map(|(scope, _)| scope));
     out.text("refused_limit", refused_by.map(|(_, limit)| limit));
+    out.number("refused_max", refused_at.map(|stood| stood.max));
+    out.number("refused_used", refused_at.map(|stood| stood.used));
+    out.number("refused_held", refused_at.map(|stood| stood.held));
+    out.number("refused_asked", refused_at.map(|stood| stood.asked));
     out.text("shadow_refused", shadow_refused.map(|(scope, limit)| format!("{scope}.{limit}")).as_deref());
     out.text("degraded", words(degraded, Degraded::kind).as_deref());
     out.text("degraded_cause", words(degraded, Degraded::cause).as_deref());
@@ -192,7 +197,7 @@ mod tests {
     use super::*;
     use crate::domain::{NanoUsd, Priority};
     use crate::records::Entry;
-    use crate::telemetry::record::Ended;
+    use crate::telemetry::record::{Ended, Stood};
 
     fn ended(facts: Facts) -> Ended {
         let (id, api, took) = (RequestId::at(Timestamp::from_secs(1_800_000_000), 7), Api::Chat, Duration::from_micros(1_234_567));
@@ -230,6 +235,7 @@ mod tests {
             ticket: Some("t".into()),
             cause: Some("c"),
             refused_by: Some(("customer", "rpm")),
+            refused_at: Some(Stood { max: 1, used: 2, held: 3, asked: 4 }),
             shadow_refused: Some(("app", "tpm")),
             status: 429,
             provider_request_id: Some(nasty.into()),

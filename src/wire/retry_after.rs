@@ -92,6 +92,7 @@ fn go_duration(text: &str) -> Option<Duration> {
 mod tests {
     use super::*;
     use http::HeaderValue;
+    use proptest::prelude::*;
 
     /// 2026-11-29T23:11:50Z
     const NOW: Timestamp = Timestamp::from_secs(1_795_993_910);
@@ -184,6 +185,68 @@ mod tests {
             (vec![("x-reset", "5s")], None),
         ] {
             assert_eq!(wait(&headers), right, "{headers:?}");
+        }
+    }
+
+    /// Header values as providers write them, nearly so, and not at all.
+    fn spelling() -> impl Strategy<Value = Vec<u8>> {
+        let spelled = prop_oneof![
+            "[0-9]{0,25}(\\.[0-9]{0,25})?",
+            "([0-9.]{0,22}(h|m|s|ms|us|µs|ns)){0,4}",
+            "(Sun|Sunday), [0-9]{1,2}[ -](Nov|Feb)[ -][0-9]{2,5} [0-9]{2}:[0-9]{2}:[0-9]{2}( GMT)?",
+            "[0-9]{4,6}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]{0,12})?(Z|[+-][0-9]{2}:[0-9]{2})?",
+            "\\PC{0,12}",
+        ];
+        let damaged = (spelled, any::<prop::sample::Index>(), prop::option::weighted(0.3, any::<u8>()));
+        damaged.prop_map(|(text, at, byte)| {
+            let mut bytes = text.into_bytes();
+            if let Some(byte) = byte {
+                bytes.insert(at.index(bytes.len() + 1), byte);
+            }
+            bytes
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(3_000))]
+
+        #[test]
+        fn any_bytes_are_a_wait_or_no_statement(values in proptest::collection::vec((0..5_usize, spelling()), 1..5)) {
+            let names = [
+                "retry-after",
+                "retry-after-ms",
+                "x-ratelimit-reset-tokens",
+                "x-ratelimit-remaining-tokens",
+                "anthropic-ratelimit-requests-reset",
+            ];
+            let mut headers = HeaderMap::new();
+            for (name, value) in &values {
+                if let Ok(value) = HeaderValue::from_bytes(value) {
+                    headers.append(names[*name], value);
+                }
+            }
+            let alone = |name: &str| {
+                let of = headers.iter().filter(|(other, _)| other.as_str() == name);
+                stated(&of.map(|(name, value)| (name.clone(), value.clone())).collect(), NOW)
+            };
+            // Whatever stands beside it: what comes first counts where it makes sense.
+            let right = alone("retry-after-ms").or_else(|| alone("retry-after"));
+            if right.is_some() {
+                prop_assert_eq!(stated(&headers, NOW), right);
+            }
+        }
+
+        #[test]
+        fn a_decimal_is_read_up_to_the_microsecond(micros in prop_oneof![0..10_000_000_u64, 0..u64::MAX / 2], zeros in 0..4_usize) {
+            let seconds = format!("{}.{:06}{}", micros / 1_000_000, micros % 1_000_000, "0".repeat(zeros));
+            let headers = HeaderMap::from_iter([(http::header::RETRY_AFTER, seconds.parse().expect("ASCII"))]);
+            prop_assert_eq!(stated(&headers, NOW), Some(Duration::from_micros(micros)));
+        }
+
+        #[test]
+        fn a_duration_is_read_as_go_prints_it(hours in 0..1_000_u64, minutes in 0..60_u64, millis in 0..60_000_u64) {
+            let text = format!("{hours}h{minutes}m{}.{:03}s", millis / 1_000, millis % 1_000);
+            prop_assert_eq!(go_duration(&text), Some(Duration::from_millis((hours * 60 + minutes) * 60_000 + millis)));
         }
     }
 }

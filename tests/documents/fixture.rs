@@ -1,10 +1,12 @@
 //! A fresh store of documents per test, and the words in which the cases ask it.
 
 use crate::mortal_redis::MortalRedis;
+use crate::redis_cluster::RedisCluster;
 use bytes::Bytes;
 use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
+use tollgate::config::policy::{RedisServers, Secret};
 use tollgate::domain::{Clock, Timestamp};
 use tollgate::store::documents::embedded::EmbeddedDocuments;
 use tollgate::store::documents::memory::MemoryDocuments;
@@ -46,6 +48,19 @@ pub async fn redis() -> Fixture {
     let server = MortalRedis::awake();
     let (documents, peer) = (connect(&server), connect(&server));
     Fixture { documents, peer, _store: Box::new(server) }
+}
+
+/// The cluster without anything in it, seen by two gateways that know a node each.
+pub fn clustered(cluster: &RedisCluster) -> Fixture {
+    for node in 0..cluster.len() {
+        redis::cmd("FLUSHALL").exec(&mut cluster.connection(node)).expect("FLUSHALL");
+    }
+    let gateway = |url: &String| -> Arc<dyn Documents> {
+        let servers = RedisServers::Cluster(vec![Secret::new(url)]);
+        Arc::new(RedisDocuments::open(&servers, Duration::from_secs(30)).expect("a well-formed address"))
+    };
+    let urls = cluster.urls();
+    Fixture { documents: gateway(&urls[0]), peer: gateway(&urls[1]), _store: Box::new(()) }
 }
 
 /// A gateway's view of this server, with more patience than production has: the machine may be busy.

@@ -1,10 +1,12 @@
 //! Series by themselves.
 
 use crate::mortal_redis::MortalRedis;
+use crate::redis_cluster::RedisCluster;
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
+use tollgate::config::policy::{RedisServers, Secret};
 use tollgate::store::documents::Documents;
 use tollgate::store::documents::embedded::EmbeddedDocuments;
 use tollgate::store::documents::memory::MemoryDocuments;
@@ -56,6 +58,19 @@ pub fn redis() -> Store {
         Arc::new(RedisDocuments::connect(&[&server.url()], Duration::from_secs(10)).expect("a well-formed address"))
     };
     Store { one: connect(), other: connect(), _kept: Box::new(server) }
+}
+
+/// The cluster without anything in it, seen by two gateways that know a node each.
+pub fn clustered(cluster: &RedisCluster) -> Store {
+    for node in 0..cluster.len() {
+        redis::cmd("FLUSHALL").exec(&mut cluster.connection(node)).expect("FLUSHALL");
+    }
+    let gateway = |url: &String| -> Arc<dyn Documents> {
+        let servers = RedisServers::Cluster(vec![Secret::new(url)]);
+        Arc::new(RedisDocuments::open(&servers, Duration::from_secs(30)).expect("a well-formed address"))
+    };
+    let urls = cluster.urls();
+    Store { one: gateway(&urls[0]), other: gateway(&urls[1]), _kept: Box::new(()) }
 }
 
 fn key(id: &str) -> RowKey {

@@ -95,10 +95,7 @@ pub async fn bed_with(store: Store, more: &str, clock: &Arc<Hand>, options: Prov
     let provider = Arc::new(Provider::start(options).await.expect("a loopback port"));
     let ledger: Arc<dyn Ledger> = match store {
         Store::Embedded => Arc::new(EmbeddedLedger::in_memory(clock.clone())),
-        Store::Redis => {
-            let server = RedisServer::start();
-            Arc::new(Dictated { inner: redis_ledger(&server), clock: clock.clone(), _server: server })
-        }
+        Store::Redis => dictated(&Arc::new(RedisServer::start()), clock.clone()),
     };
     Bed::clocked(&config_and(more), provider, ledger, clock.clone()).await
 }
@@ -116,11 +113,16 @@ pub fn redis_ledger(server: &RedisServer) -> RedisLedger {
     RedisLedger::connect(&[&server.url()], Duration::from_secs(10)).expect("a well-formed address")
 }
 
+/// The ledger of one gateway on this server, which is told the time.
+pub fn dictated(server: &Arc<RedisServer>, clock: Arc<dyn Clock>) -> Arc<dyn Ledger> {
+    Arc::new(Dictated { inner: redis_ledger(server), clock, _server: server.clone() })
+}
+
 /// A Redis ledger that is told the time.
 struct Dictated {
     inner: RedisLedger,
-    clock: Arc<Hand>,
-    _server: RedisServer,
+    clock: Arc<dyn Clock>,
+    _server: Arc<RedisServer>,
 }
 
 impl Ledger for Dictated {

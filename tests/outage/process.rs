@@ -3,11 +3,10 @@
 use crate::mortal_redis::MortalRedis;
 use crate::scene::{RECOVERY, held};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 use tokio::time::Instant;
-use tollgate::demo::provider::Gate;
+use tollgate::demo::provider::{Gate, Script};
 use tollgate::demo::{Provider, ProviderOptions};
 use tollgate::domain::{CustomerId, NanoUsd};
 use tollgate::limit::{Scope, ScopeKey};
@@ -22,7 +21,13 @@ pub struct Process {
 }
 
 impl Process {
+    /// One that is ready.
     pub async fn start(directory: &Path, config: &str) -> Self {
+        Self::start_and_say(directory, config, "ready\n").await
+    }
+
+    /// One whose readiness says this.
+    pub async fn start_and_say(directory: &Path, config: &str, readiness: &str) -> Self {
         let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port();
         let file = directory.join("tollgate.toml");
         std::fs::write(&file, config).expect("writable");
@@ -30,6 +35,8 @@ impl Process {
             .arg("serve")
             .arg("--config")
             .arg(file)
+            .arg("--log-file")
+            .arg(directory.join("log"))
             .env("TOLLGATE_SERVER__LISTEN", format!("127.0.0.1:{port}"))
             .current_dir(directory)
             .stdout(Stdio::null())
@@ -38,11 +45,11 @@ impl Process {
             .expect("it starts");
         let client = reqwest::Client::builder().no_proxy().build().expect("a client");
         let process = Self { child, url: format!("http://127.0.0.1:{port}"), client };
-        process.until("/readyz", "ready\n").await;
+        process.until("/readyz", readiness).await;
         process
     }
 
-    async fn until(&self, path: &str, text: &str) {
+    pub async fn until(&self, path: &str, text: &str) {
         let deadline = Instant::now() + 2 * RECOVERY;
         loop {
             let reply = self.client.get(format!("{}{path}", self.url)).send().await;
@@ -67,7 +74,7 @@ impl Process {
         request.header("x-customer-id", customer)
     }
 
-    fn ask(&self) -> impl Future<Output = u16> + Send + 'static {
+    pub fn ask(&self) -> impl Future<Output = u16> + Send + 'static {
         self.ask_as("a", "")
     }
 
@@ -87,6 +94,16 @@ impl Process {
         let status = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
         assert!(status.is_ok_and(|status| status.success()));
     }
+
+    /// Waits for its end: how it ended, and after how long.
+    pub async fn ended(mut self) -> (ExitStatus, Duration) {
+        let ended = tokio::task::spawn_blocking(move || {
+            let began = Instant::now();
+            let status = self.child.wait().expect("ours");
+            (status, began.elapsed())
+        });
+        ended.await.expect("it ended")
+    }
 }
 
 impl Drop for Process {
@@ -96,32 +113,55 @@ impl Drop for Process {
     }
 }
 
+/// A gateway on this Redis in front of this provider, whose customers may spend what they like.
+pub fn config(redis: &MortalRedis, provider: &Provider, grace: &str) -> String {
+    format!(
+        "[server]\ngrace = \"{grace}\"\n[concurrency]\nslots = 8\n[store]\nkind = \"redis\"\nurls = [\"{}\"]\ndeadline = \"300ms\"\n\
+         [upstreams.openai]\nbase_url = \"{}\"\n[identity]\ndefault_plan = \"open\"\n\
+         [models.m-small]\nprice = {{ input = 0.15, output = 0.60 }}\n\
+         [plans.open]\nmessages = \"unlimited\"\nrpm = \"unlimited\"\ntpm = \"unlimited\"\nspend = {{ day = 1000.0 }}\n\
+         on_spend = []\non_provider = []\n",
+        redis.url(),
+        provider.base_url()
+    )
+}
+
+/// Waits until the provider is answering with all that was scripted.
+async fn taken(provider: &Provider) {
+    let deadline = Instant::now() + RECOVERY;
+    while provider.scripts_left() > 0 {
+        assert!(Instant::now() < deadline, "the provider never saw the request");
+        tokio::time::sleep(Duration::from_millis(1)).await; // polling with a deadline
+    }
+}
+
+/// BOOKS of the customer `a`; what others ask names its user.
+async fn assert_books(redis: &MortalRedis, provider: &Provider) {
+    let ledger = RedisLedger::connect(&[&redis.url()], Duration::from_secs(2)).expect("well-formed");
+    let scope = ScopeKey { scope: Scope::Customer, owner: CustomerId::from_trusted("a").key().as_ref().into() };
+    let balances = ledger.read(&scope).await.expect("it answers");
+    let price = |tokens: u64, cents: u64| tokens * cents * 10; // nano-dollars: cents per million tokens
+    let own = provider.log().into_iter().filter(|seen| !String::from_utf8_lossy(&seen.body).contains("user\":\"b"));
+    let usage = own.filter_map(|seen| seen.usage);
+    let cost: u64 = usage.map(|usage| price(usage.uncached_input, 15) + price(usage.output, 60)).sum();
+    assert_eq!(balances.len(), 1, "{balances:?}");
+    assert_eq!((balances[0].spent_usd(), balances[0].held), (NanoUsd::new(cost), 0));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_ends_while_the_store_is_away_leaves_nothing_unbooked() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     for signal in ["-TERM", "-KILL"] {
         let mut redis = MortalRedis::awake();
-        let provider = Arc::new(Provider::start(ProviderOptions::default()).await.expect("a loopback port"));
+        let provider = Provider::start(ProviderOptions::default()).await.expect("a loopback port");
         let directory = tempfile::tempdir().expect("a directory");
-        let config = format!(
-            "[server]\ngrace = \"5s\"\n[concurrency]\nslots = 8\n[store]\nkind = \"redis\"\nurls = [\"{}\"]\ndeadline = \"300ms\"\n\
-             [upstreams.openai]\nbase_url = \"{}\"\n[identity]\ndefault_plan = \"open\"\n\
-             [models.m-small]\nprice = {{ input = 0.15, output = 0.60 }}\n\
-             [plans.open]\nmessages = \"unlimited\"\nrpm = \"unlimited\"\ntpm = \"unlimited\"\nspend = {{ day = 1000.0 }}\n\
-             on_spend = []\non_provider = []\n",
-            redis.url(),
-            provider.base_url()
-        );
-        let mut process = Process::start(directory.path(), &config).await;
+        let config = config(&redis, &provider, "5s");
+        let process = Process::start(directory.path(), &config).await;
         assert_eq!(process.ask().await, 200);
         let gate = Gate::new();
         provider.script(held(&gate));
         let early = tokio::spawn(process.ask());
-        let deadline = Instant::now() + RECOVERY;
-        while provider.scripts_left() > 0 {
-            assert!(Instant::now() < deadline, "{signal}: the provider never saw the request");
-            tokio::time::sleep(Duration::from_millis(1)).await; // polling with a deadline
-        }
+        taken(&provider).await;
         redis.kill();
         assert_eq!(process.ask().await, 200, "alone");
         gate.open();
@@ -130,12 +170,7 @@ async fn a_process_that_ends_while_the_store_is_away_leaves_nothing_unbooked() {
             process.until("/metrics", "tollgate_store_waiting 2").await;
         }
         process.signal(signal);
-        let ended = tokio::task::spawn_blocking(move || {
-            let began = Instant::now();
-            let status = process.child.wait().expect("ours");
-            (status, began.elapsed())
-        });
-        let (status, took) = ended.await.expect("it ended");
+        let (status, took) = process.ended().await;
         assert_eq!(status.success(), signal == "-TERM", "{signal}: {status}");
         assert!(took < Duration::from_secs(8), "{signal}: within grace, {took:?}");
 
@@ -143,13 +178,41 @@ async fn a_process_that_ends_while_the_store_is_away_leaves_nothing_unbooked() {
         let process = Process::start(directory.path(), &config).await;
         process.until("/metrics", "tollgate_store_replayed_total 2").await;
         process.until("/metrics", "tollgate_store_waiting 0").await;
-        let ledger = RedisLedger::connect(&[&redis.url()], Duration::from_secs(2)).expect("well-formed");
-        let scope = ScopeKey { scope: Scope::Customer, owner: CustomerId::from_trusted("a").key().as_ref().into() };
-        let balances = ledger.read(&scope).await.expect("it answers");
-        let price = |tokens: u64, cents: u64| tokens * cents * 10; // nano-dollars: cents per million tokens
-        let usage = provider.log().into_iter().filter_map(|seen| seen.usage);
-        let cost: u64 = usage.map(|usage| price(usage.uncached_input, 15) + price(usage.output, 60)).sum();
-        assert_eq!(balances.len(), 1, "{signal}: {balances:?}");
-        assert_eq!((balances[0].spent_usd(), balances[0].held), (NanoUsd::new(cost), 0), "{signal}");
+        assert_books(&redis, &provider).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_is_stopped_while_the_store_is_frozen_keeps_to_its_grace() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let redis = MortalRedis::awake();
+    let provider = Provider::start(ProviderOptions::default()).await.expect("a loopback port");
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = config(&redis, &provider, "2s");
+    let process = Process::start(directory.path(), &config).await;
+    let of_b = r#","user":"b""#;
+    assert_eq!((process.ask().await, process.ask_as("b", of_b).await), (200, 200));
+    let (gate, never) = (Gate::new(), Gate::new());
+    provider.script(held(&gate));
+    let early = tokio::spawn(process.ask());
+    taken(&provider).await;
+    provider.script(held(&never));
+    let outlasting = tokio::spawn(process.request("b", of_b).send());
+    taken(&provider).await;
+    redis.freeze();
+    assert_eq!(process.ask().await, 200, "alone");
+    process.signal("-TERM");
+    let ended = tokio::spawn(process.ended());
+    gate.open();
+    assert_eq!(early.await.expect("it ended"), 200, "what ends in time is answered");
+    let (status, took) = ended.await.expect("no panic");
+    assert!(outlasting.await.expect("no panic").is_err(), "what does not is cut");
+    assert!(status.success(), "{status}");
+    // A second for last words: alerts, history and records wait for the store in vain, but all at the same time.
+    assert!(took < Duration::from_millis(3_700), "within its grace of 2 s, {took:?}");
+
+    redis.thaw();
+    let process = Process::start(directory.path(), &config).await;
+    process.until("/metrics", "tollgate_store_waiting 0").await;
+    assert_books(&redis, &provider).await;
 }

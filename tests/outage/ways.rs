@@ -89,10 +89,10 @@ async fn a_server_that_refuses_is_gone_without() {
 async fn a_server_that_answers_with_these_errors_is_gone_without() {
     let redis = MortalRedis::awake();
     for (way, error) in [
-        ("loading", "LOADING Redis is loading the dataset in memory"),
         ("busy", "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."),
         ("misconf", "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk."),
         ("clusterdown", "CLUSTERDOWN The cluster is down"),
+        ("noperm", "NOPERM User default has no permissions to run the 'evalsha' command"),
         ("wrongpass", "WRONGPASS invalid username-password pair or user is disabled."),
     ] {
         let relay = Relay::to(redis.port()).await;
@@ -154,6 +154,23 @@ async fn a_server_that_dies_is_gone_without() {
         };
         lived_through(&way.replace(' ', "-"), &scene, async || redis.lock().kill(), back).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_loading_is_gone_without() {
+    let redis = parking_lot::Mutex::new(MortalRedis::awake());
+    let url = redis.lock().url();
+    redis.lock().fill();
+    let scene = Scene::on(&url).await;
+    let away = async || {
+        redis.lock().kill();
+        redis.lock().wake_loading();
+    };
+    let back = async || {
+        redis.lock().loaded();
+        false
+    };
+    lived_through("loading", &scene, away, back).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

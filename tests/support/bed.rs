@@ -157,6 +157,7 @@ impl Bed {
         let ledger = Arc::new(Counting {
             inner: ledger,
             admits: AtomicUsize::new(0),
+            decided: AtomicUsize::new(0),
             settles: AtomicUsize::new(0),
             told: AtomicUsize::new(0),
         });
@@ -283,16 +284,28 @@ pub struct Counting {
     inner: Arc<dyn Ledger>,
     /// Calls of `admit`.
     pub admits: AtomicUsize,
+    /// Those that are answered.
+    pub decided: AtomicUsize,
     /// Calls of `settle`.
     pub settles: AtomicUsize,
     /// Calls of `told`.
     pub told: AtomicUsize,
 }
 
+impl Counting {
+    fn counted<'a, T: 'a>(&'a self, answer: BoxFuture<'a, T>) -> BoxFuture<'a, T> {
+        Box::pin(async move {
+            let answer = answer.await;
+            self.decided.fetch_add(1, Ordering::SeqCst);
+            answer
+        })
+    }
+}
+
 impl Ledger for Counting {
     fn admit<'a>(&'a self, admission: &'a Admission, now: Option<Timestamp>) -> BoxFuture<'a, Result<Decision, StoreError>> {
         self.admits.fetch_add(1, Ordering::SeqCst);
-        self.inner.admit(admission, now)
+        self.counted(self.inner.admit(admission, now))
     }
 
     fn admit_known<'a>(
@@ -302,7 +315,7 @@ impl Ledger for Counting {
         now: Option<Timestamp>,
     ) -> BoxFuture<'a, Result<Asked, StoreError>> {
         self.admits.fetch_add(1, Ordering::SeqCst);
-        self.inner.admit_known(admission, known, now)
+        self.counted(self.inner.admit_known(admission, known, now))
     }
 
     fn tells(&self) -> bool {

@@ -31,6 +31,50 @@ impl MortalRedis {
     /// # Panics
     /// When `redis-server` is not installed or does not answer within ten seconds.
     pub fn wake(&mut self) {
+        self.start(&[]);
+        self.until_it_answers();
+    }
+
+    /// Starts the process with more data than it reads in a while: it says `LOADING` to whoever asks, until [`MortalRedis::loaded`].
+    ///
+    /// # Panics
+    /// As of [`MortalRedis::wake`].
+    pub fn wake_loading(&mut self) {
+        self.start(&["--key-load-delay", "10000", "--loading-process-events-interval-bytes", "1024"]);
+    }
+
+    /// Writes so much that reading it takes [`MortalRedis::wake_loading`] half a minute.
+    pub fn fill(&self) {
+        let mut connection = self.connection();
+        let script = "for i = 1, 3000 do redis.call('SET', 'filler' .. i, string.rep('x', 100)) end";
+        redis::cmd("EVAL").arg(script).arg(0).exec(&mut connection).expect("EVAL");
+        // It listens while it reads a snapshot, more often than while it reads single commands.
+        redis::cmd("BGREWRITEAOF").exec(&mut connection).expect("BGREWRITEAOF");
+        let patience = Instant::now() + Duration::from_secs(10);
+        loop {
+            let info: String = redis::cmd("INFO").arg("persistence").query(&mut connection).expect("INFO");
+            if info.contains("aof_rewrite_in_progress:0") && info.contains("aof_rewrite_scheduled:0") {
+                return;
+            }
+            assert!(Instant::now() < patience, "{info}");
+            std::thread::yield_now(); // waiting for another process, not for time to pass
+        }
+    }
+
+    /// Lets a process that is loading read the rest at once, and waits until it answers.
+    ///
+    /// # Panics
+    /// As of [`MortalRedis::wake`].
+    pub fn loaded(&self) {
+        let client = redis::Client::open(self.url()).expect("an address");
+        let mut connection = client.get_connection().expect("it listens");
+        let refused = redis::cmd("PING").exec(&mut connection).expect_err("it is loading");
+        assert!(refused.to_string().contains("LOADING") || refused.to_string().contains("loading"), "{refused}");
+        redis::cmd("CONFIG").arg("SET").arg("key-load-delay").arg(0).exec(&mut connection).expect("CONFIG SET");
+        self.until_it_answers();
+    }
+
+    fn start(&mut self, more: &[&str]) {
         let child = Command::new("redis-server")
             .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"])
             .args(["--maxmemory-policy", "noeviction"])
@@ -39,11 +83,15 @@ impl MortalRedis {
             .args(["--appendfsync", "no"])
             .arg("--dir")
             .arg(self.directory.path())
+            .args(more)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .unwrap_or_else(|error| panic!("redis-server does not start ({error}); tests/run.sh installs it"));
         self.child = Some(child);
+    }
+
+    fn until_it_answers(&self) {
         let patience = Instant::now() + Duration::from_secs(10);
         while self.try_connection().is_none() {
             assert!(Instant::now() < patience, "redis-server does not answer on port {}", self.port);

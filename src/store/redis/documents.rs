@@ -295,7 +295,7 @@ fn round_trip(writes: &[Write]) -> usize {
     writes.iter().take(WRITES_PER_CALL).take_while(fits).count().max(1)
 }
 
-fn written(reply: Value) -> Result<Written, StoreError> {
+pub(super) fn written(reply: Value) -> Result<Written, StoreError> {
     let Value::Array(mut parts) = reply else { return Err(unexpected(&reply)) };
     if parts.is_empty() {
         return Err(StoreError::Failed(String::from("document_put answered nothing")));
@@ -321,7 +321,7 @@ fn document(parts: Vec<Value>) -> Result<Option<Document>, StoreError> {
 }
 
 /// Adds what a listing answered; gives whether there may be more.
-fn listed(reply: Value, all: &mut Vec<Listed>) -> Result<bool, StoreError> {
+pub(super) fn listed(reply: Value, all: &mut Vec<Listed>) -> Result<bool, StoreError> {
     let Value::Array(parts) = reply else { return Err(unexpected(&reply)) };
     let mut parts = parts.into_iter();
     let more = match parts.next() {

@@ -17,6 +17,8 @@ pub mod audit;
 mod call;
 mod cluster;
 mod confirm;
+#[cfg(test)]
+mod damaged;
 mod documents;
 mod fleet;
 mod floor;

@@ -215,7 +215,7 @@ impl Series for RedisDocuments {
     }
 }
 
-fn row(reply: Value) -> Result<Row, StoreError> {
+pub(super) fn row(reply: Value) -> Result<Row, StoreError> {
     let Value::Array(parts) = reply else { return Err(odd()) };
     let mut parts = parts.into_iter();
     let mut row = Row::new();
@@ -238,7 +238,7 @@ fn text(value: Value) -> Result<String, StoreError> {
     clippy::cast_sign_loss,
     reason = "scores are sums, never negative; the cast saturates"
 )]
-fn score_of(value: Value) -> Result<u64, StoreError> {
+pub(super) fn score_of(value: Value) -> Result<u64, StoreError> {
     match value {
         Value::Double(score) => Ok(score as u64),
         other => text(other)?.parse::<f64>().map(|score| score as u64).map_err(|_| odd()),

@@ -87,17 +87,16 @@ pub(super) fn budgets(stored: &[u8]) -> Option<Vec<Result<StoredBudget, u8>>> {
     }
     let mut budgets = Vec::new();
     while let [limit, kind, numbers @ ..] = rest {
-        let length = NUMBER
-            * match *kind {
-                BUCKET => OF_BUCKET,
-                BUDGET => OF_BUDGET,
-                WINDOW => {
-                    let slots = unpacked(numbers.get(..NUMBER)?)?;
-                    2 + 2 * usize::try_from(slots[0]).ok()?
-                }
-                _ => return None,
-            };
-        let (numbers, behind) = numbers.split_at_checked(length)?;
+        let count = match *kind {
+            BUCKET => OF_BUCKET,
+            BUDGET => OF_BUDGET,
+            WINDOW => {
+                let slots = unpacked(numbers.get(..NUMBER)?)?;
+                usize::try_from(slots[0]).ok()?.checked_mul(2)?.checked_add(2)?
+            }
+            _ => return None,
+        };
+        let (numbers, behind) = numbers.split_at_checked(count.checked_mul(NUMBER)?)?;
         if *kind == BUDGET {
             budgets.push(budget(*limit, numbers).ok_or(*limit));
         }
