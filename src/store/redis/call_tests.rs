@@ -1,6 +1,7 @@
 use super::*;
 use crate::domain::{Boundaries, Period, ReservationId};
-use crate::limit::{Bucket, LimitName, Scope};
+use super::super::stored;
+use crate::limit::{Bucket, LimitName, Rule, Scope};
 
 /// The arguments of a command: numbers where they are packed ones, text where not.
 fn words(cmd: &Cmd) -> Vec<String> {
