@@ -9,8 +9,8 @@ COPY . .
 # The caches outlive the layer, so a change to one file does not compile the world again.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/build/target \
-    cargo build --release --locked --bin tollgate \
-    && install -D target/release/tollgate /out/usr/local/bin/tollgate \
+    cargo build --profile dist --locked --bin tollgate \
+    && install -D target/dist/tollgate /out/usr/local/bin/tollgate \
     && install -d /out/var/lib/tollgate /out/etc/tollgate
 
 FROM debian:bookworm-slim

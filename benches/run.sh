@@ -61,10 +61,10 @@ fi
 
 target=${CARGO_TARGET_DIR:-$root/target}
 if [[ $build ]]; then
-    cargo build --release --locked --bin tollgate --manifest-path "$root/Cargo.toml" --target-dir "$target"
+    cargo build --profile dist --locked --bin tollgate --manifest-path "$root/Cargo.toml" --target-dir "$target"
     cargo build --release --locked --manifest-path "$here/table/Cargo.toml" --target-dir "$target/table"
 fi
 
 # Ten thousand streams take twice as many files.
 ulimit -n "$(ulimit -Hn)"
-exec "$target/table/release/table" --tollgate "$target/release/tollgate" "${pass[@]}"
+exec "$target/table/release/table" --tollgate "$target/dist/tollgate" "${pass[@]}"

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 use tokio::time::Instant;
-use tollgate::demo::provider::{Gate, Script};
+use tollgate::demo::provider::Gate;
 use tollgate::demo::{Provider, ProviderOptions};
 use tollgate::domain::{CustomerId, NanoUsd};
 use tollgate::limit::{Scope, ScopeKey};

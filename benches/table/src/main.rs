@@ -26,7 +26,7 @@ use tokio::signal::unix::{SignalKind, signal};
 #[command(about = "Measures the gateway with its limits on against nginx, and says which bars it keeps")]
 pub struct Options {
     /// The gateway's program
-    #[arg(long, default_value = "target/release/tollgate", value_name = "FILE")]
+    #[arg(long, default_value = "target/dist/tollgate", value_name = "FILE")]
     tollgate: PathBuf,
     /// Only rows whose names begin like this; may be repeated
     #[arg(long, value_name = "ROW")]
