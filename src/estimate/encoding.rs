@@ -8,9 +8,11 @@ mod class;
 mod split;
 #[cfg(test)]
 mod tests;
+mod vocabulary;
 mod words;
 
 use bpe_openai::Tokenizer;
+use vocabulary::Vocabulary;
 
 /// A byte-pair encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,14 +36,17 @@ impl Encoding {
         if text.is_empty() {
             return 0;
         }
-        let tokenizer = self.tokenizer();
+        let (tokenizer, vocabulary) = (self.tokenizer(), Vocabulary::of(self));
         words::with(self, |words| {
             let (mut tokens, mut at) = (0, 0);
             while at < text.len() {
                 let found = split::end(self, text, at).or_else(|| Some(at + tokenizer.split(&text[at..]).next()?.len()));
                 // The library ends silently where nothing matches. Its patterns cover every character, but what it left is worth at most a token a byte.
                 let Some(end) = found else { return tokens + (text.len() - at) };
-                tokens += words.tokens(text, at, end, |piece| tokenizer.bpe.count(piece));
+                tokens += words.tokens(text, at, end, |piece, key| match key {
+                    Some(key) if vocabulary.has(&tokenizer.bpe, piece, key) => 1,
+                    _ => tokenizer.bpe.count(piece),
+                });
                 at = end;
             }
             tokens

@@ -13,6 +13,7 @@ use super::{
 ///
 /// The patterns are lists of alternatives, of which the first that matches counts. No two of them but those about letters match at the same
 /// place, once it is known whether a letter follows the first character; so the order of the questions here is theirs.
+#[inline]
 pub(super) fn end(encoding: Encoding, text: &str, at: usize) -> Option<usize> {
     let (first, length) = class::at(text, at);
     if first & LETTER != 0 {
@@ -57,8 +58,10 @@ fn skip(text: &str, at: usize, set: Class) -> Option<usize> {
 
 /// The end of the word whose letters begin at `at`.
 ///
-/// `cl100k_base`: `\p{L}+`. `o200k_base` ends a word where its case turns from lower to upper: `[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+`,
-/// else `[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*`, each with a contraction.
+/// `cl100k_base`: `\p{L}+`. `o200k_base` ends a word where its case turns from lower to upper:
+/// `[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+`, else `[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*`, each with a
+/// contraction.
+#[inline]
 fn word(encoding: Encoding, text: &str, at: usize) -> Option<usize> {
     if encoding == Encoding::Cl100k {
         return skip(text, at, LETTER);

@@ -13,11 +13,11 @@ const LONGEST: usize = 15;
 
 /// The pieces of one encoding that a thread has counted: 64 KiB.
 ///
-/// An entry is the piece's bytes and, in the highest, its length in the lower half and its tokens in the upper: all of it, so that no two are taken for each
-/// other. Zero is free: no piece is empty.
+/// An entry is the piece's bytes and, in the highest, its length in the lower half and its tokens in the upper: all of it, so that no two are
+/// taken for each other. Zero is free: no piece is empty.
 pub(super) struct Words(Box<[u128]>);
 
-/// Both encodings of a thread; none until it is used, so that a thread that counts for one of them pays 64 KiB, and none 128.
+/// Both encodings of a thread, at most 128 KiB; each only once it is counted in, since most gateways need one of them.
 struct OfThread {
     cl100k: Option<Words>,
     o200k: Option<Words>,
@@ -38,19 +38,18 @@ pub(super) fn with<T>(encoding: Encoding, work: impl FnOnce(&mut Words) -> T) ->
     })
 }
 
-/// The piece from `at` to `end` as an entry without its tokens; `None` for a long one.
-fn key(text: &str, at: usize, end: usize) -> Option<u128> {
+/// The piece of `text` from `at` to `end` as an entry without its tokens; `None` for a long one.
+pub(super) fn key(text: &[u8], at: usize, end: usize) -> Option<u128> {
     let length = end - at;
     if length > LONGEST {
         return None;
     }
-    let bytes = text.as_bytes();
     // Sixteen bytes at once where there are as many, since a copy of so many as there are is a call.
-    let word = match bytes.get(at..at + 16).and_then(|bytes| <[u8; 16]>::try_from(bytes).ok()) {
+    let word = match text.get(at..at + 16).and_then(|bytes| <[u8; 16]>::try_from(bytes).ok()) {
         Some(bytes) => u128::from_le_bytes(bytes) & ((1 << (8 * length)) - 1),
-        None => bytes[at..end].iter().rev().fold(0, |word, &byte| word << 8 | u128::from(byte)),
+        None => text[at..end].iter().rev().fold(0, |word, &byte| (word << 8) | u128::from(byte)),
     };
-    Some(word | (length as u128) << TOP)
+    Some(word | ((length as u128) << TOP))
 }
 
 /// Where the byte of length and tokens begins.
@@ -58,10 +57,11 @@ const TOP: u32 = 120;
 /// Where the tokens begin.
 const TOKENS: u32 = 124;
 
-/// The place of a piece. It need not be hard to foresee: pieces that meet on one are counted each time, no slower than if nothing was remembered.
-fn place(key: u128) -> usize {
+/// The place of a piece among as many as `bits` can tell apart. It need not be hard to foresee: pieces that meet on one are counted each time, no
+/// slower than if nothing was remembered.
+pub(super) fn place(key: u128, bits: u32) -> usize {
     let mixed = (key as u64 ^ (key >> 64) as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    (mixed >> (u64::BITS - PLACE_BITS)) as usize
+    (mixed >> (u64::BITS - bits)) as usize
 }
 
 impl Words {
@@ -69,17 +69,25 @@ impl Words {
         Self(vec![0; PLACES].into_boxed_slice())
     }
 
-    /// The tokens of the piece from `at` to `end`; `count` counts those that are not remembered.
-    pub(super) fn tokens(&mut self, text: &str, at: usize, end: usize, count: impl FnOnce(&[u8]) -> usize) -> usize {
-        let count = || count(&text.as_bytes()[at..end]);
-        let Some(key) = key(text, at, end) else { return count() };
-        let entry = &mut self.0[place(key)];
+    /// The tokens of the piece from `at` to `end`; `count` counts those that are not remembered, and gets the key of a short one.
+    pub(super) fn tokens(
+        &mut self,
+        text: &str,
+        at: usize,
+        end: usize,
+        count: impl FnOnce(&[u8], Option<u128>) -> usize,
+    ) -> usize {
+        let text = text.as_bytes();
+        let key = key(text, at, end);
+        let count = || count(&text[at..end], key);
+        let Some(key) = key else { return count() };
+        let entry = &mut self.0[place(key, PLACE_BITS)];
         if *entry & ((1 << TOKENS) - 1) == key {
             return (*entry >> TOKENS) as usize;
         }
         let tokens = count();
         // At most one a byte, so at most fifteen.
-        *entry = key | (tokens as u128) << TOKENS;
+        *entry = key | ((tokens as u128) << TOKENS);
         tokens
     }
 }
@@ -100,7 +108,7 @@ mod tests {
         let mut counted = 0;
         for again in [false, true] {
             for end in 1..=LONGEST + 1 {
-                let tokens = words.tokens(text, 0, end, |piece| {
+                let tokens = words.tokens(text, 0, end, |piece, _| {
                     counted += 1;
                     piece.len()
                 });
@@ -115,9 +123,9 @@ mod tests {
         let mut words = Words::new();
         for text in ["ab\0", "ab\0 and sixteen more of them", "ab", "ab and sixteen more of them"] {
             let length = if text.contains('\0') { 3 } else { 2 };
-            assert_eq!(words.tokens(text, 0, length, |_| length), length);
+            assert_eq!(words.tokens(text, 0, length, |_, _| length), length);
         }
-        assert_eq!(words.tokens("xxab", 2, 4, |_| unreachable!("it was counted")), 2);
-        assert_eq!(words.tokens("xxab\0", 2, 5, |_| unreachable!("it was counted")), 3);
+        assert_eq!(words.tokens("xxab", 2, 4, |_, _| unreachable!("it was counted")), 2);
+        assert_eq!(words.tokens("xxab\0", 2, 5, |_, _| unreachable!("it was counted")), 3);
     }
 }
