@@ -105,7 +105,7 @@ fn claims(chance: &mut fastrand::Rng, hours: u64) -> Vec<Claim> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_shares_a_call_is_decided_and_booked_as_one_by_one() {
-    let (server, store) = server().await;
+    let (server, _) = server().await;
     for seed in 0..6 {
         let (model, mut chance) = (Reference::default(), fastrand::Rng::with_seed(seed));
         let _: () = redis::cmd("FLUSHALL").query(&mut server.connection()).expect("FLUSHALL");
