@@ -1,7 +1,7 @@
 use super::*;
 use crate::domain::{Boundaries, Period, ReservationId};
-use super::super::stored;
 use crate::limit::{Bucket, LimitName, Rule, Scope};
+use crate::store::redis::stored;
 
 /// The arguments of a command: numbers where they are packed ones, text where not.
 fn words(cmd: &Cmd) -> Vec<String> {
