@@ -13,8 +13,8 @@ use super::problem::{Findings, Place, Problem, Source, Warning, suggestion};
 use super::read::{At, Read, as_table};
 use super::value::Limitable;
 use crate::domain::{CustomerId, NanoUsd};
-use serde_json::Value;
 use foldhash::HashMap;
+use serde_json::Value;
 use std::sync::Arc;
 
 /// See the module.

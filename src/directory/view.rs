@@ -4,8 +4,8 @@ use super::keys::{KeptKeys, Ring, Uses};
 use crate::config::Policy;
 use crate::config::book::Book;
 use crate::config::policy::Plan;
-use serde_json::Value;
 use foldhash::HashMap;
+use serde_json::Value;
 use std::sync::Arc;
 
 /// See the module.

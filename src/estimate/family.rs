@@ -189,8 +189,11 @@ static FAMILIES: &[Family] = &[
     Family { prefixes: &["gemini-"], factor_permille: Some(1_000), image: ImageRule::Gemini, audio_per_10s: 320, ..OPENAI },
 ];
 
+/// Prefixes, and the numbers of their families.
+type Prefixes = Vec<(&'static [u8], usize)>;
+
 /// The prefixes of all families and the families' numbers, by first letter, longest first: models are looked up several times a request.
-static BY_LETTER: LazyLock<Vec<Vec<(&[u8], usize)>>> = LazyLock::new(|| {
+static BY_LETTER: LazyLock<Vec<Prefixes>> = LazyLock::new(|| {
     let mut letters = vec![Vec::new(); 256];
     for (index, family) in FAMILIES.iter().enumerate() {
         for prefix in family.prefixes.iter().map(|prefix| prefix.as_bytes()) {
@@ -219,7 +222,8 @@ impl Family {
     pub(crate) fn index_of(model: &str, api: Api) -> usize {
         let name = base_name(model).as_bytes();
         let alike = name.first().map_or(&[][..], |first| &BY_LETTER[usize::from(first.to_ascii_lowercase())]);
-        let longest = alike.iter().find(|(prefix, _)| name.get(..prefix.len()).is_some_and(|head| head.eq_ignore_ascii_case(prefix)));
+        let longest =
+            alike.iter().find(|(prefix, _)| name.get(..prefix.len()).is_some_and(|head| head.eq_ignore_ascii_case(prefix)));
         match (longest, api.dialect()) {
             (Some((_, index)), _) => *index,
             (None, Dialect::OpenAi) => UNKNOWN,

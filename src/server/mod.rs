@@ -53,7 +53,9 @@ impl Server {
         let routes = Routes::new(gateway.clone());
         let public = Door::open("server", settings.listen, Front::Public(routes.clone(), routes.router())).await?;
         let admin = match &admin {
-            Some(admin) => Some(Door::open("admin", admin.listen, Front::Operators(crate::console::router(&gateway, admin))).await?),
+            Some(admin) => {
+                Some(Door::open("admin", admin.listen, Front::Operators(crate::console::router(&gateway, admin))).await?)
+            }
             None => None,
         };
         Ok(Self { public, admin, gateway, routes })

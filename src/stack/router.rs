@@ -101,8 +101,15 @@ impl Routes {
         let (head, body) = request.into_parts();
         let record = Arc::new(parts.gateway.record(api).continuing(&head.headers));
         let peer = head.extensions.get::<Peer>().map_or_else(|| [127, 0, 0, 1].into(), |peer| peer.0.ip());
-        let arrived =
-            Box::new(Arrived { api, head, body, peer, at: parts.gateway.clock.now(), policy: parts.gateway.policy.load_full(), record });
+        let arrived = Box::new(Arrived {
+            api,
+            head,
+            body,
+            peer,
+            at: parts.gateway.clock.now(),
+            policy: parts.gateway.policy.load_full(),
+            record,
+        });
         let stack = match api {
             Api::Jobs(_) => &parts.desk,
             Api::Triage(_) => &parts.status,

@@ -1,4 +1,4 @@
-//! Log lines: JSON, one object a line. The access line, of which every request writes one, comes with its members [spelled](spelled) and
+//! Log lines: JSON, one object a line. The access line, of which every request writes one, comes with its members [spelled] and
 //! is only put together here; whatever else is logged takes the library's way, which reads the same and costs more.
 
 use super::{SystemClock, spelled};

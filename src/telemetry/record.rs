@@ -3,11 +3,11 @@
 //! The end is when the last owner lets go: the reply's body, or the account of a call that is still read to its end after its client
 //! has left. So the line always tells what was booked.
 
-use super::{Metrics, spelled};
 use super::metrics::{ApiLabels, DegradedLabels, ModelLabels, Name, RefusalLabels, RequestLabels, TokenLabels};
 use super::otlp::context::Context;
 use super::otlp::spans::Request;
 use super::otlp::{Kind, Otlp, StepId, Trace};
+use super::{Metrics, spelled};
 use crate::config::policy::Plan;
 use crate::degrade::Degraded;
 use crate::domain::{CustomerId, NanoUsd, Priority, RequestId, Timestamp, UserId};

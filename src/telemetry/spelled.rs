@@ -3,8 +3,8 @@
 //! By hand, since every request has them spelled: the log library's way and a serializer's together took a tenth of a request's
 //! instructions. [`crate::records::Entry`] reads them.
 
-use super::record::{Facts, micros, words};
 use super::Ending;
+use super::record::{Facts, micros, words};
 use crate::degrade::Degraded;
 use crate::domain::{CustomerId, RequestId, Timestamp, UserId};
 use crate::wire::{Api, Usage};
@@ -143,7 +143,8 @@ impl Members {
 /// At most [`LONGEST`] bytes of a text, in whole characters.
 #[must_use]
 pub fn cut(text: &str) -> &str {
-    &text[..text.floor_char_boundary(LONGEST)]
+    let end = (0..=LONGEST.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
 }
 
 /// The inside of a JSON string.
@@ -200,7 +201,8 @@ mod tests {
     use crate::telemetry::record::{Ended, Stood};
 
     fn ended(facts: Facts) -> Ended {
-        let (id, api, took) = (RequestId::at(Timestamp::from_secs(1_800_000_000), 7), Api::Chat, Duration::from_micros(1_234_567));
+        let (id, api, took) =
+            (RequestId::at(Timestamp::from_secs(1_800_000_000), 7), Api::Chat, Duration::from_micros(1_234_567));
         let members = members(id, api, took, &facts);
         let at = Timestamp(1_800_000_000_000_042);
         Ended { id, api, at, keep: Duration::from_secs(1), took, facts, members }

@@ -4,8 +4,8 @@ use crate::degrade::breaker::{Breaker, Pass, Position, Report, Rules};
 use crate::domain::{Clock, Timestamp};
 use crate::telemetry::Metrics;
 use crate::telemetry::metrics::{Name, UpstreamNameLabels};
-use parking_lot::{Mutex, RwLock};
 use foldhash::HashMap;
+use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -5,12 +5,12 @@ use super::http::Http;
 use crate::config::Policy;
 use crate::config::policy::Upstream;
 use bytes::Bytes;
+use foldhash::{HashMap, HashSet};
 use http::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE};
 use http::uri::{Authority, Parts, PathAndQuery, Scheme};
 use http::{HeaderName, HeaderValue, Request, Uri};
 use http_body_util::Full;
 use parking_lot::RwLock;
-use foldhash::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 

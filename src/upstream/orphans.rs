@@ -4,8 +4,8 @@
 //! have any number of calls running at the provider. Beyond the bound a call is dropped, which cancels it and charges what is known.
 
 use super::Tasks;
-use parking_lot::Mutex;
 use foldhash::HashMap;
+use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// Adopts calls whose client left. Clones share the bound.

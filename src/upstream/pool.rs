@@ -210,14 +210,14 @@ mod tests {
     use tokio::sync::mpsc;
 
     /// A server that tells of each connection it gets, and of each end of one; it answers `requests` requests on each and closes it then.
-    async fn server(requests: usize) -> (String, mpsc::UnboundedReceiver<&'static str>) {
+    async fn server(requests: usize) -> (String, mpsc::Receiver<&'static str>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("its address");
-        let (tell, told) = mpsc::unbounded_channel();
+        let (tell, told) = mpsc::channel(64);
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let tell = tell.clone();
-                let _ = tell.send("opened");
+                let _ = tell.send("opened").await;
                 tokio::spawn(async move {
                     for _ in 0..requests {
                         let mut asked = Vec::new();
@@ -234,7 +234,7 @@ mod tests {
                         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
                     }
                     drop(stream);
-                    let _ = tell.send("closed");
+                    let _ = tell.send("closed").await;
                 });
             }
         });

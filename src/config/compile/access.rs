@@ -10,8 +10,8 @@ use crate::config::policy::{App, Auth, BodySource, ForwardId, Identity, Plan, Se
 use crate::config::problem::{Findings, Place, suggestion};
 use crate::config::read::At;
 use crate::config::value::{Limitable, Pattern};
-use ipnet::IpNet;
 use foldhash::HashMap;
+use ipnet::IpNet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 

@@ -6,8 +6,8 @@ use crate::degrade::level::Pin;
 use crate::domain::Timestamp;
 use crate::store::StoreError;
 use crate::store::documents::{Collection, Expected, Page, Write};
-use serde::{Deserialize, Serialize};
 use foldhash::HashMap;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// An operator's pin.

@@ -242,7 +242,10 @@ async fn balances_are_brought_up_to_the_end_of_the_ledger() {
     let ended = |id: u128, actual: u64| {
         let line = |scope| Booking { balance: day(scope), claimed: 100, actual };
         let lines = vec![line(customer("c")), line(scope(Scope::App, "app"))];
-        Change::Ended(0, Entry { kind: Kind::Settled, time: NOW, reservation: ReservationId::new(id), customer: customer("c"), lines })
+        Change::Ended(
+            0,
+            Entry { kind: Kind::Settled, time: NOW, reservation: ReservationId::new(id), customer: customer("c"), lines },
+        )
     };
     let balances = |spent| [customer("c"), scope(Scope::App, "app")].map(|scope| Change::Balance(day(scope), spent));
     // Three entries of which the first is reflected, and one more process that is killed.

@@ -1,9 +1,9 @@
 //! `POST /v1/chat/completions`
 
-use crate::wire::cursor::{Cursor, Kind};
 use super::draft::Draft;
 use super::error::BodyError;
 use super::{SegmentKind, ServerTool, read, tools};
+use crate::wire::cursor::{Cursor, Kind};
 
 /// Reads a field of this API, or leaves the cursor where it is and says `false`.
 pub(super) fn field(draft: &mut Draft, cursor: &mut Cursor<'_>, key: &str) -> Result<bool, BodyError> {

@@ -1,10 +1,10 @@
 //! The fields that all APIs share.
 
-use crate::wire::cursor::{Cursor, Kind};
 use super::draft::{Draft, nested};
 use super::error::BodyError;
 use super::{MAX_MODEL_BYTES, read};
 use crate::wire::Api;
+use crate::wire::cursor::{Cursor, Kind};
 
 /// Reads a field that every API has, or leaves the cursor where it is and says `false`.
 pub(super) fn field(draft: &mut Draft, cursor: &mut Cursor<'_>, key: &str) -> Result<bool, BodyError> {

@@ -1,10 +1,10 @@
 //! A request while its body is being read.
 
-use crate::wire::cursor::{Cursor, Kind};
 use super::error::{BodyError, FieldName};
 use super::number::MAX_COUNT;
 use super::{Features, MAX_SEGMENTS, Request, Segment, SegmentKind, read};
 use crate::wire::Api;
+use crate::wire::cursor::{Cursor, Kind};
 use crate::wire::edit::{Cap, Nested, Places};
 use std::ops::Range;
 

@@ -1,9 +1,9 @@
 //! `POST /v1/embeddings`
 
-use crate::wire::cursor::Cursor;
 use super::draft::Draft;
 use super::error::BodyError;
 use super::{SegmentKind, text_input};
+use crate::wire::cursor::Cursor;
 
 /// Reads a field of this API, or leaves the cursor where it is and says `false`. An empty text is the provider's to refuse.
 pub(super) fn field(draft: &mut Draft, cursor: &mut Cursor<'_>, key: &str) -> Result<bool, BodyError> {

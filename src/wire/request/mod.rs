@@ -28,8 +28,8 @@ pub use error::{BodyError, FieldName};
 pub use features::{Features, ServerTool, UserIds};
 
 use super::Api;
-use super::edit::Places;
 use super::cursor::{Cursor, Kind};
+use super::edit::Places;
 use draft::Draft;
 use std::ops::Range;
 

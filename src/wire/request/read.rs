@@ -1,8 +1,8 @@
 //! Typed readers for the fields the gateway needs. `null` is the same as absent everywhere.
 
-use crate::wire::cursor::{Cursor, Kind, ObjectSpan};
 use super::error::{BodyError, FieldName, snippet};
 use super::number::{MAX_COUNT, Whole, whole};
+use crate::wire::cursor::{Cursor, Kind, ObjectSpan};
 use std::borrow::Cow;
 
 /// The most fields at the top of a body; the APIs have about forty.

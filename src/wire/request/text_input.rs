@@ -1,9 +1,9 @@
 //! The four shapes of a plain prompt: text, texts, token numbers, lists of token numbers.
 
-use crate::wire::cursor::{Cursor, Kind};
 use super::draft::Draft;
 use super::error::BodyError;
 use super::{MAX_SEGMENTS, SegmentKind};
+use crate::wire::cursor::{Cursor, Kind};
 
 /// Reads a required prompt in any of its shapes; gives the number of prompts in it, at least one.
 pub(super) fn read(draft: &mut Draft, cursor: &mut Cursor<'_>, field: &'static str, kind: SegmentKind) -> Result<u64, BodyError> {

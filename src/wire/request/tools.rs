@@ -1,9 +1,9 @@
 //! Declared tools: which the client runs, and which the provider runs by itself.
 
-use crate::wire::cursor::{Cursor, Kind};
 use super::draft::{Draft, element_name};
 use super::error::BodyError;
 use super::{SegmentKind, ServerTool, read};
+use crate::wire::cursor::{Cursor, Kind};
 
 /// Reads `tools` or `functions`: an array of objects, or `null`.
 pub(super) fn read(draft: &mut Draft, cursor: &mut Cursor<'_>, field: &'static str, kind: SegmentKind) -> Result<(), BodyError> {
