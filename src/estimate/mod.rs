@@ -45,7 +45,7 @@ use json::{Json, ParseError};
 use memory::{Key, Memory};
 use tally::{PieceCount, Tally};
 
-/// New text that may be counted on an async thread: about half a millisecond of prose, two of the worst text.
+/// New text that may be counted on an async thread: at most half a millisecond of prose, two of the worst text.
 const QUICK_NEW_BYTES: usize = 16 * 1024;
 /// Bytes that may be hashed on an async thread.
 const QUICK_BYTES: usize = 1024 * 1024;
