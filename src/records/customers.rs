@@ -4,7 +4,6 @@
 //! first time in a day, and what was refused to it is added to the list of its latest refusals, at most some times a second however many
 //! there are. What does not fit the queue is not noted; the request's own record still tells of it.
 
-use super::Entry;
 use super::notable::Notable;
 use crate::domain::Timestamp;
 use crate::store::StoreError;
@@ -92,7 +91,7 @@ impl Notes {
         // Nearly all were served as asked, of which nothing is noted.
         let facts = &ended.facts;
         if (facts.status >= 400 || !facts.degraded.is_empty())
-            && let Some(notable) = Notable::of(&Entry::of(ended))
+            && let Some(notable) = Notable::of(ended)
         {
             let _ = self.queue.try_send(Told::Noted(id.into(), Box::new(notable), ended.keep)); // see the module
         }

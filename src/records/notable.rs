@@ -1,6 +1,8 @@
 //! What is remembered with a customer of a request that was not served as it was asked.
 
-use super::Entry;
+use crate::degrade::Degraded;
+use crate::telemetry::record::{Ended, Facts, words};
+use crate::telemetry::spelled;
 use serde::{Deserialize, Serialize};
 
 /// How such a request ended.
@@ -79,62 +81,63 @@ pub struct Notable {
 impl Notable {
     /// Of a request that has ended; `None` of one that was served as asked, or whose client just left.
     #[must_use]
-    pub fn of(entry: &Entry) -> Option<Self> {
-        let handed_off = entry.degraded.as_deref().is_some_and(|words| words.split(',').any(|word| word == "handoff"));
-        let outcome = match entry.status {
-            _ if handed_off => Outcome::HandedOff,
-            500.. => Outcome::Failed,
-            400.. if entry.refused_limit.is_some() || entry.attempts == 0 => {
-                entry.cause.as_ref()?;
-                Outcome::Refused
-            }
-            400.. => {
-                entry.cause.as_ref()?;
-                Outcome::Failed
-            }
-            _ if entry.degraded.is_some() => Outcome::Degraded,
-            _ => return None,
-        };
+    pub fn of(ended: &Ended) -> Option<Self> {
+        let facts = &ended.facts;
+        let outcome = outcome(facts)?;
+        let cut = |text: &str| spelled::cut(text).to_owned();
         Some(Self {
-            request_id: entry.request_id.clone(),
-            time: entry.time.clone(),
+            request_id: ended.id.to_string(),
+            time: spelled::instant(ended.at),
             outcome,
-            status: entry.status,
-            code: entry.cause.clone(),
-            scope: entry.refused_scope.clone(),
-            limit: entry.refused_limit.clone(),
-            degraded: entry.degraded.clone(),
-            degraded_cause: entry.degraded_cause.clone(),
-            model: entry.model.clone(),
-            app: entry.app.clone(),
-            user: entry.user.clone(),
-            plan: entry.plan.clone(),
-            ticket: entry.ticket.clone(),
+            status: facts.status,
+            code: facts.cause.map(str::to_owned),
+            scope: facts.refused_by.map(|(scope, _)| scope.to_owned()),
+            limit: facts.refused_by.map(|(_, limit)| limit.to_owned()),
+            degraded: words(&facts.degraded, Degraded::kind),
+            degraded_cause: words(&facts.degraded, Degraded::cause),
+            model: facts.model.as_deref().map(cut),
+            app: facts.app.as_deref().map(cut),
+            user: facts.user.as_ref().map(|user| cut(user.as_str())),
+            plan: facts.plan.as_ref().map(|plan| cut(&plan.name)),
+            ticket: facts.ticket.as_deref().map(cut),
         })
+    }
+}
+
+fn outcome(facts: &Facts) -> Option<Outcome> {
+    let handed_off = facts.degraded.iter().any(|degraded| matches!(degraded, Degraded::Handoff(_)));
+    match facts.status {
+        _ if handed_off => Some(Outcome::HandedOff),
+        500.. => Some(Outcome::Failed),
+        400.. if facts.refused_by.is_some() || facts.attempts == 0 => facts.cause.map(|_| Outcome::Refused),
+        400.. => facts.cause.map(|_| Outcome::Failed),
+        _ => (!facts.degraded.is_empty()).then_some(Outcome::Degraded),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::degrade::chain::Cause;
 
     #[test]
     fn only_what_was_not_served_as_asked_is_noted() {
-        let some = |word: &str| Some(word.to_owned());
-        for (status, cause, limit, degraded, attempts, right) in [
-            (200, None, None, None, 1, None),
-            (402, some("spend_cap_exceeded"), some("spend_day"), None, 0, Some(Outcome::Refused)),
-            (400, some("model_not_priced"), None, None, 0, Some(Outcome::Refused)),
-            (429, some("upstream_rate_limited"), some("tpm"), None, 1, Some(Outcome::Refused)),
-            (429, some("upstream_rate_limited"), None, None, 2, Some(Outcome::Failed)),
-            (502, some("upstream_unreachable"), None, None, 1, Some(Outcome::Failed)),
-            (200, None, None, some("cheaper"), 1, Some(Outcome::Degraded)),
-            (200, None, None, some("short,handoff"), 0, Some(Outcome::HandedOff)),
-            (400, None, None, None, 1, None),
-            (499, None, None, None, 1, None),
+        let tpm = Some(("customer", "tpm"));
+        let (cheaper, handoff) = (Degraded::Cheaper(Cause::Spend), Degraded::Handoff(Cause::Spend));
+        for (status, cause, refused_by, degraded, attempts, right) in [
+            (200, None, None, vec![], 1, None),
+            (402, Some("spend_cap_exceeded"), Some(("customer", "spend_day")), vec![], 0, Some(Outcome::Refused)),
+            (400, Some("model_not_priced"), None, vec![], 0, Some(Outcome::Refused)),
+            (429, Some("upstream_rate_limited"), tpm, vec![], 1, Some(Outcome::Refused)),
+            (429, Some("upstream_rate_limited"), None, vec![], 2, Some(Outcome::Failed)),
+            (502, Some("upstream_unreachable"), None, vec![], 1, Some(Outcome::Failed)),
+            (200, None, None, vec![cheaper], 1, Some(Outcome::Degraded)),
+            (200, None, None, vec![Degraded::Short, handoff], 0, Some(Outcome::HandedOff)),
+            (400, None, None, vec![], 1, None),
+            (499, None, None, vec![], 1, None),
         ] {
-            let entry = Entry { status, cause, refused_limit: limit, degraded, attempts, ..Entry::default() };
-            assert_eq!(Notable::of(&entry).map(|noted| noted.outcome), right, "{entry:?}");
+            let facts = Facts { status, cause, refused_by, degraded, attempts, ..Facts::default() };
+            assert_eq!(outcome(&facts), right, "{facts:?}");
         }
     }
 }

@@ -98,6 +98,7 @@ const fn refused_by(rejection: &Rejection) -> Option<(&'static str, &'static str
 fn refused_at(rejection: &Rejection) -> Option<Stood> {
     match rejection {
         Rejection::Limit(Refusal { max, used, held, asked, .. })
+        | Rejection::Suspended(Refusal { max, used, held, asked, .. })
         | Rejection::OutputFloor { refusal: Refusal { max, used, held, asked, .. }, .. } => {
             Some(Stood { max: *max, used: *used, held: *held, asked: *asked })
         }
