@@ -115,6 +115,13 @@ pub trait Ledger: Send + Sync + 'static {
     /// [`StoreError`] when the store could not be asked; the batch is to be repeated.
     fn settle<'a>(&'a self, batch: &'a [Settlement], now: Option<Timestamp>) -> BoxFuture<'a, Result<(), StoreError>>;
 
+    /// Ends a reservation here and now, where that takes no waiting, as [`Ledger::settle`] does: it is booked when this returns, and on its
+    /// way to be durable. Gives whether it was done; where it was not, nothing happened, and it is to be settled the other way.
+    fn settle_here(&self, settlement: &Settlement) -> bool {
+        let _ = settlement;
+        false
+    }
+
     /// How many calls of [`Ledger::settle`] may be under way at once. More than one where a batch is booked before the call has ended,
     /// which then only waits until it is durable: holds must not stand for longer because others' settlements are being written.
     fn settles_at_once(&self) -> usize {

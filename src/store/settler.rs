@@ -1,8 +1,9 @@
 //! The settlement queue: off the reply's path, bounded, tracked to the end.
 //!
 //! A place is taken at admission, so that a settlement never has to wait for one: it can be handed over from a `Drop`. Memory is bounded
-//! because places are. Settlements go to the ledger in the order in which they ended, many in one call; when the ledger fails they are kept
-//! and repeated, which is safe because a settlement is an upsert. Where the ledger says so ([`Ledger::settles_at_once`]) further calls are
+//! because places are. A ledger that can book without waiting does so at once ([`Ledger::settle_here`]): the next request finds what this one
+//! gave back. Otherwise settlements go to it in the order in which they ended, many in one call; when the ledger fails they are kept and
+//! repeated, which is safe because a settlement is an upsert. Where the ledger says so ([`Ledger::settles_at_once`]) further calls are
 //! made while earlier ones are not through.
 
 use super::ceilings::Ceilings;
@@ -12,7 +13,7 @@ use crate::domain::{ReservationId, Timestamp};
 use crate::limit::{Line, ScopeKey, Settlement};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -28,6 +29,7 @@ const MOST_PANICS: u32 = 3;
 
 /// Takes settlements and sees that the ledger gets every one of them.
 pub struct Settler {
+    ledger: Arc<dyn Ledger>,
     queue: mpsc::Sender<Queued>,
     counters: Arc<Counters>,
     running: Arc<Running>,
@@ -36,6 +38,7 @@ pub struct Settler {
 
 /// A place in the queue. Dropped unused it is given back.
 pub struct SettlePlace {
+    ledger: Arc<dyn Ledger>,
     place: mpsc::OwnedPermit<Queued>,
     outstanding: Outstanding,
     running: Arc<Running>,
@@ -89,8 +92,8 @@ impl Settler {
         let (queue, settlements) = mpsc::channel(capacity.max(1));
         let counters =
             Arc::new(Counters { outstanding: watch::Sender::new(0), settled: AtomicU64::new(0), retries: AtomicU64::new(0) });
-        tokio::spawn(run(ledger, settlements, Arc::clone(&counters)));
-        Self { queue, counters, running: Arc::default(), ceilings: None }
+        tokio::spawn(run(ledger.clone(), settlements, Arc::clone(&counters)));
+        Self { ledger, queue, counters, running: Arc::default(), ceilings: None }
     }
 
     /// Tells these of everything that is claimed and settled.
@@ -119,6 +122,7 @@ impl Settler {
     fn track(&self, place: mpsc::OwnedPermit<Queued>) -> SettlePlace {
         self.counters.outstanding.send_modify(|n| *n += 1);
         SettlePlace {
+            ledger: Arc::clone(&self.ledger),
             place,
             outstanding: Outstanding(Arc::clone(&self.counters)),
             running: Arc::clone(&self.running),
@@ -175,11 +179,16 @@ impl SettlePlace {
         }
     }
 
-    /// Hands a settlement over. Never waits.
+    /// Settles, or hands the settlement over. Never waits.
     pub fn settle(self, settlement: Settlement) {
-        let Self { place, outstanding, held, running: _, ceilings, claimed } = self;
+        let Self { ledger, place, outstanding, held, running: _, ceilings, claimed } = self;
         if let Some(ceilings) = ceilings {
             ceilings.settled(claimed, &settlement.lines);
+        }
+        // Called from a `Drop`, where a panic of the ledger would end the process: the task takes it as it comes.
+        if catch_unwind(AssertUnwindSafe(|| ledger.settle_here(&settlement))).unwrap_or(false) {
+            outstanding.0.settled.fetch_add(1, Ordering::Relaxed);
+            return;
         }
         place.send(Queued { settlement, outstanding, held });
     }

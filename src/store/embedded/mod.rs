@@ -199,6 +199,20 @@ impl Ledger for EmbeddedLedger {
         }
     }
 
+    fn settle_here(&self, settlement: &Settlement) -> bool {
+        let journal = self.journal.as_ref().filter(|_| settlement.lines.iter().any(|line| line.claim.is_budget()));
+        let Some(writing) = journal else {
+            self.books.settle(settlement, None, None::<fn(Vec<Change>)>);
+            return true;
+        };
+        // The writer forgets nothing that it was told, and dropping the store waits for it.
+        let permit = writing.health.check().ok().and_then(|()| writing.inbox.as_ref()?.try_reserve().ok());
+        let Some(permit) = permit else { return false };
+        let tell = move |changes| permit.send(Message { changes, ack: None, admission: false });
+        self.books.settle(settlement, None, Some(tell));
+        true
+    }
+
     fn settles_at_once(&self) -> usize {
         SETTLES_AT_ONCE
     }

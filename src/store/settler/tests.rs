@@ -13,6 +13,8 @@ pub struct Recorder {
     failures: AtomicU64,
     /// A reservation at which it panics.
     poison: Option<u128>,
+    /// Whether it settles without waiting.
+    here: bool,
 }
 
 impl Recorder {
@@ -37,6 +39,14 @@ impl Ledger for Recorder {
         self.settled.lock().extend_from_slice(batch);
         self.batches.lock().push(batch.len());
         Box::pin(async { Ok(()) })
+    }
+
+    fn settle_here(&self, settlement: &Settlement) -> bool {
+        assert!(!self.here || Some(settlement.reservation.bits()) != self.poison, "poisoned");
+        if self.here {
+            self.settled.lock().push(settlement.clone());
+        }
+        self.here
     }
 
     fn read<'a>(&'a self, _: &'a ScopeKey) -> BoxFuture<'a, Result<Vec<Balance>, StoreError>> {
@@ -130,4 +140,14 @@ async fn a_ledger_that_panics_does_not_end_the_queue() {
     settler.try_place().expect("room").settle(settlement(2));
     assert_eq!(settler.drain(Duration::from_secs(1)).await, 0);
     assert_eq!(ids(&recorder.take()), [2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ledger_that_need_not_wait_has_it_at_once_whatever_it_does() {
+    let (settler, ledger) = recorded(Recorder { here: true, poison: Some(2), ..Recorder::default() }, 8);
+    settler.try_place().expect("room").settle(settlement(1));
+    assert_eq!(ids(&ledger.take()), [1], "nothing else has run since");
+    assert_eq!(settler.status(), SettlerStatus { outstanding: 0, settled: 1, retries: 0 });
+    settler.try_place().expect("room").settle(settlement(2));
+    assert_eq!(settler.status().outstanding, 1, "what panics here goes the other way");
 }
