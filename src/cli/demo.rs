@@ -82,7 +82,7 @@ async fn bind(listen: SocketAddr, provider: &Provider, data: &Path) -> Result<Se
     let listen = free_address(SocketAddr::from(([127, 0, 0, 1], beside))).await?;
     policy.admin = Some(Admin { listen, token: None, tls: None });
     let gateway = Gateway::new(policy, stores, clock).map_err(|error| error.to_string())?;
-    Server::bind(gateway).await.map_err(|error| error.to_string())
+    Server::bind(gateway).await.and_then(Server::with_threads).map_err(|error| error.to_string())
 }
 
 /// The demo's configuration with its listener for operators, whose port is found out later: whoever is handed off can be read about.

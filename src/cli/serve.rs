@@ -51,7 +51,7 @@ async fn serve(policy: Policy, path: Option<PathBuf>, env: Env) -> Result<(), St
         let _ = gateway.origin.set(path.display().to_string()); // nobody has set it before
     }
     let reloader = Reloader::new(gateway.clone(), path, env);
-    let server = Server::bind(gateway).await.map_err(|error| error.to_string())?;
+    let server = Server::bind(gateway).await.and_then(Server::with_threads).map_err(|error| error.to_string())?;
     let address = server.address().map_err(|error| error.to_string())?;
     crate::estimate::Estimator::warm_up();
     let admin = server.admin_address().map_err(|error| error.to_string())?.map(tracing::field::display);

@@ -8,6 +8,7 @@ mod room;
 mod stall;
 mod tls;
 mod unread;
+mod workers;
 
 use crate::config::Policy;
 use crate::config::policy::Tls;
@@ -18,10 +19,12 @@ use door::{Accepted, Door, Front};
 use hyper_util::server::graceful::GracefulShutdown;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use workers::Workers;
 
 /// Connections of operators at once.
 const OPERATORS: usize = 256;
@@ -33,6 +36,7 @@ pub struct Server {
     admin: Option<Door>,
     gateway: Arc<Gateway>,
     routes: Routes,
+    workers: Workers,
 }
 
 impl Server {
@@ -58,7 +62,17 @@ impl Server {
             }
             None => None,
         };
-        Ok(Self { public, admin, gateway, routes })
+        Ok(Self { public, admin, gateway, routes, workers: Workers::default() })
+    }
+
+    /// Serves applications on as many threads of its own as the machine has cores, instead of on the present runtime: for a process that
+    /// does nothing else. Operators stay on the runtime.
+    ///
+    /// # Errors
+    /// When the system gives no threads.
+    pub fn with_threads(self) -> io::Result<Self> {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Ok(Self { workers: Workers::start(cores)?, ..self })
     }
 
     /// Where it listens to applications.
@@ -82,6 +96,7 @@ impl Server {
     pub async fn serve(self, stop: impl Future<Output = ()> + Send) {
         let graceful = GracefulShutdown::new();
         let (connections, closing, cut) = (TaskTracker::new(), CancellationToken::new(), CancellationToken::new());
+        let here = Workers::default();
         let jobs = Runner::start(&self.gateway);
         let mut stop = std::pin::pin!(stop);
         loop {
@@ -91,30 +106,27 @@ impl Server {
                 accepted = self.accept() => accepted,
             };
             let Some((Accepted { stream, peer, place }, door)) = accepted else { continue };
+            let workers = if std::ptr::eq(door, &self.public) { &self.workers } else { &here };
             let policy = self.gateway.policy.load();
-            let (settings, front, cut) = (&policy.server, door.front.clone(), cut.clone());
-            let ends = (graceful.watcher(), closing.clone());
-            let Some(tls) = self.tls_of(door, &policy) else {
-                let connection = connection::serve(stream, peer, front, settings, ends);
-                connections.spawn(async move {
-                    cut.run_until_cancelled(connection).await;
-                    drop(place);
-                });
-                continue;
-            };
-            let (settings, turns, name, closing) = (settings.clone(), door.turns.clone(), door.name, closing.clone());
-            let metrics = self.gateway.metrics.clone();
-            connections.spawn(async move {
-                // Whoever is not through when the doors close has asked for nothing yet.
-                let hands = closing.run_until_cancelled_owned(tls::shake_hands(stream, &tls, &turns)).await;
+            let (settings, front, cut) = (policy.server.clone(), door.front.clone(), cut.clone());
+            let (ends, closing) = ((graceful.watcher(), closing.clone()), closing.clone());
+            let tls = self.tls_of(door, &policy);
+            let (turns, name, metrics) = (door.turns.clone(), door.name, self.gateway.metrics.clone());
+            workers.serve(&connections, stream, move |stream| async move {
+                let _place = place;
+                let connection: Pin<Box<dyn Future<Output = ()> + Send>> = match tls {
+                    None => connection::serve(stream, peer, front, &settings, ends),
+                    Some(tls) => {
+                        // Whoever is not through when the doors close has asked for nothing yet.
+                        let hands = closing.run_until_cancelled(tls::shake_hands(stream, &tls, &turns));
+                        let hands = Box::pin(hands).await;
+                        let Some(stream) = hands.and_then(|hands| tls::tell(hands, name, peer, &metrics)) else { return };
+                        connection::serve(stream, peer, front, &settings, ends)
+                    }
+                };
                 // A connection keeps the certificate it was shown, and nothing else of the configuration.
-                drop(tls);
-                if let Some(stream) = hands.and_then(|hands| tls::tell(hands, name, peer, &metrics)) {
-                    let connection = connection::serve(stream, peer, front, &settings, ends);
-                    drop(settings);
-                    cut.run_until_cancelled(connection).await;
-                }
-                drop(place);
+                drop((settings, turns, metrics, closing));
+                cut.run_until_cancelled(connection).await;
             });
         }
         closing.cancel();

@@ -18,6 +18,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Once, Weak};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
+use tokio::runtime::{Handle, Id};
 use tower::{Service, ServiceExt};
 
 /// Idle connections kept to one address.
@@ -34,7 +35,8 @@ struct Shared {
     connector: Timely,
     /// How long a connection may lie idle; zero = none is kept.
     idle: Duration,
-    /// One for each address, of which there are few.
+    /// One for each address and runtime, of which there are few. A connection is taken up where it was made: another runtime would have to
+    /// be woken for all that happens on it.
     hosts: Mutex<Vec<Host>>,
     tidied: Once,
 }
@@ -42,6 +44,7 @@ struct Shared {
 #[derive(Debug)]
 struct Host {
     authority: Authority,
+    runtime: Id,
     /// With the time since when it is idle, the latest last.
     idle: Vec<(Instant, Sender)>,
 }
@@ -100,7 +103,7 @@ impl Pool {
     }
 
     fn kept(&self, reply: Response<Incoming>, authority: Authority, sender: Sender) -> Response<Kept> {
-        let back = Back { shared: self.0.clone(), authority, sender };
+        let back = Back { shared: self.0.clone(), authority, runtime: Handle::current().id(), sender };
         reply.map(|body| {
             let mut kept = Kept { body, back: Some(back) };
             kept.lay_aside();
@@ -112,8 +115,9 @@ impl Pool {
 impl Shared {
     /// Takes up the connection that was laid aside last, of those that can take a request.
     fn take(&self, authority: &Authority) -> Option<Sender> {
+        let here = Handle::current().id();
         let mut hosts = self.hosts.lock();
-        let idle = &mut hosts.iter_mut().find(|host| host.authority == *authority)?.idle;
+        let idle = &mut hosts.iter_mut().find(|host| host.runtime == here && host.authority == *authority)?.idle;
         while idle.last().is_some_and(|(_, sender)| sender.is_closed()) {
             idle.pop();
         }
@@ -134,15 +138,15 @@ impl Shared {
         }
     }
 
-    fn put(self: &Arc<Self>, authority: Authority, sender: Sender) {
+    fn put(self: &Arc<Self>, authority: Authority, runtime: Id, sender: Sender) {
         if self.idle.is_zero() || sender.is_closed() {
             return;
         }
         // With the first connection, since there is a runtime then.
         self.tidied.call_once(|| drop(tokio::spawn(Self::tidy(Arc::downgrade(self), self.idle / 2))));
         let mut hosts = self.hosts.lock();
-        let at = hosts.iter().position(|host| host.authority == authority).unwrap_or_else(|| {
-            hosts.push(Host { authority, idle: Vec::new() });
+        let at = hosts.iter().position(|host| host.runtime == runtime && host.authority == authority).unwrap_or_else(|| {
+            hosts.push(Host { authority, runtime, idle: Vec::new() });
             hosts.len() - 1
         });
         let idle = &mut hosts[at].idle;
@@ -163,15 +167,17 @@ pub(super) struct Kept {
 struct Back {
     shared: Arc<Shared>,
     authority: Authority,
+    /// Where the connection was made.
+    runtime: Id,
     sender: Sender,
 }
 
 impl Kept {
     fn lay_aside(&mut self) {
         if self.body.is_end_stream()
-            && let Some(Back { shared, authority, sender }) = self.back.take()
+            && let Some(Back { shared, authority, runtime, sender }) = self.back.take()
         {
-            shared.put(authority, sender);
+            shared.put(authority, runtime, sender);
         }
     }
 }
