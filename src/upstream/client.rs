@@ -9,7 +9,6 @@ use foldhash::{HashMap, HashSet};
 use http::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE};
 use http::uri::{Authority, Parts, PathAndQuery, Scheme};
 use http::{HeaderName, HeaderValue, Request, Uri};
-use http_body_util::Full;
 use parking_lot::RwLock;
 use std::sync::Arc;
 use std::time::Duration;
@@ -194,8 +193,8 @@ impl Client {
         }
     }
 
-    fn request(&self, outgoing: &Outgoing<'_>) -> Result<Request<Full<Bytes>>, NoReply> {
-        let mut request = Request::new(outgoing.body.clone().map(Full::new).unwrap_or_default());
+    fn request(&self, outgoing: &Outgoing<'_>) -> Result<Request<Bytes>, NoReply> {
+        let mut request = Request::new(outgoing.body.clone().unwrap_or_default());
         *request.method_mut() = outgoing.head.method.clone();
         *request.uri_mut() = self.uri(outgoing.upstream, &outgoing.head.uri).ok_or(NoReply::Connect)?;
         *request.headers_mut() = Self::headers(outgoing);

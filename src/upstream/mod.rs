@@ -5,6 +5,7 @@ pub mod breakers;
 pub mod client;
 pub mod headers;
 mod http;
+mod http1;
 mod orphans;
 mod peek;
 mod pool;

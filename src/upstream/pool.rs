@@ -1,19 +1,18 @@
 //! Connections without TLS, kept between requests: to a model server beside the gateway, or to a proxy of the same cluster.
 //!
-//! There nothing is negotiated, so a connection speaks HTTP/1.1 and carries one request at a time; all that a pool has to do is to lay it
-//! aside and take it up again. What speaks TLS, and so perhaps HTTP/2, goes through hyper-util's client, which costs a request some
-//! 10,000 instructions more: it hashes the address three times, and has a new connection race against one that becomes free.
+//! There nothing is negotiated, so a connection speaks HTTP/1.1 and carries one request at a time (see [`super::http1`]); all that a pool
+//! has to do is to lay it aside and take it up again. What speaks TLS, and so perhaps HTTP/2, goes through hyper-util's client, which costs
+//! a request some 10,000 instructions more: it hashes the address three times, and has a new connection race against one that becomes free.
 
 use super::http::Timely;
+use super::http1::{Connection, ReplyBody};
 use bytes::Bytes;
-use http::header::HOST;
-use http::uri::{Authority, PathAndQuery};
-use http::{HeaderValue, Request, Response, Uri};
+use http::uri::Authority;
+use http::{Request, Response, Uri};
 use http_body::{Body, Frame, SizeHint};
-use http_body_util::Full;
-use hyper::body::Incoming;
-use hyper::client::conn::http1::{self, SendRequest};
+use hyper_rustls::MaybeHttpsStream;
 use parking_lot::Mutex;
+use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Once, Weak};
 use std::task::{Context, Poll};
@@ -23,8 +22,6 @@ use tower::{Service, ServiceExt};
 
 /// Idle connections kept to one address.
 pub(super) const IDLE: usize = 1_024;
-
-type Sender = SendRequest<Full<Bytes>>;
 
 /// See the module. Clones share it.
 #[derive(Clone, Debug)]
@@ -46,7 +43,7 @@ struct Host {
     authority: Authority,
     runtime: Id,
     /// With the time since when it is idle, the latest last.
-    idle: Vec<(Instant, Sender)>,
+    idle: Vec<(Instant, Connection)>,
 }
 
 /// Why there is no reply.
@@ -55,7 +52,7 @@ pub(super) enum NoAnswer {
     /// There is no connection: the request was not sent.
     Connect(Box<dyn std::error::Error + Send + Sync>),
     /// The connection broke.
-    Broke(hyper::Error),
+    Broke(io::Error),
 }
 
 impl Pool {
@@ -65,47 +62,33 @@ impl Pool {
     }
 
     /// Sends a request and waits for the reply's headers. One that the connection taken up cannot take any more goes over another.
-    pub(super) async fn send(&self, mut request: Request<Full<Bytes>>) -> Result<Response<Kept>, NoAnswer> {
-        let whole = std::mem::take(request.uri_mut());
-        let authority = whole.authority().cloned().ok_or_else(|| NoAnswer::Connect("the URL names no host".into()))?;
-        let path = whole.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
-        *request.uri_mut() = Uri::from(path);
-        if !request.headers().contains_key(HOST) {
-            // Without user and password, which have no place there.
-            let host = authority.as_str().rsplit('@').next().unwrap_or_default();
-            let host = HeaderValue::from_str(host).map_err(|error| NoAnswer::Connect(error.into()))?;
-            request.headers_mut().insert(HOST, host);
-        }
-        while let Some(mut sender) = self.0.take(&authority) {
-            match sender.try_send_request(request).await {
-                Ok(reply) => return Ok(self.kept(reply, authority, sender)),
-                Err(mut error) => match error.take_message() {
+    pub(super) async fn send(&self, mut request: Request<Bytes>) -> Result<Response<Kept>, NoAnswer> {
+        let authority = request.uri().authority().cloned().ok_or_else(|| NoAnswer::Connect("the URL names no host".into()))?;
+        while let Some(connection) = self.0.take(&authority) {
+            match connection.send(&authority, request).await {
+                Ok(reply) => return Ok(self.kept(reply, authority)),
+                Err(none) => match none.unsent {
                     Some(unsent) => request = unsent,
-                    None => return Err(NoAnswer::Broke(error.into_error())),
+                    None => return Err(NoAnswer::Broke(none.error)),
                 },
             }
         }
-        let mut sender = self.connect(whole).await.map_err(NoAnswer::Connect)?;
-        let reply = sender.send_request(request).await.map_err(NoAnswer::Broke)?;
-        Ok(self.kept(reply, authority, sender))
+        let connection = self.connect(request.uri().clone()).await.map_err(NoAnswer::Connect)?;
+        let reply = connection.send(&authority, request).await.map_err(|none| NoAnswer::Broke(none.error))?;
+        Ok(self.kept(reply, authority))
     }
 
-    async fn connect(&self, to: Uri) -> Result<Sender, Box<dyn std::error::Error + Send + Sync>> {
+    async fn connect(&self, to: Uri) -> Result<Connection, Box<dyn std::error::Error + Send + Sync>> {
         let mut connector = self.0.connector.clone();
-        let stream = connector.ready().await?.call(to).await?;
-        let (sender, connection) = http1::handshake(stream).await?;
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection to a provider ended badly");
-            }
-        });
-        Ok(sender)
+        match connector.ready().await?.call(to).await? {
+            MaybeHttpsStream::Http(stream) => Ok(Connection::new(stream.into_inner())),
+            MaybeHttpsStream::Https(_) => Err("what has TLS goes another way".into()),
+        }
     }
 
-    fn kept(&self, reply: Response<Incoming>, authority: Authority, sender: Sender) -> Response<Kept> {
-        let back = Back { shared: self.0.clone(), authority, runtime: Handle::current().id(), sender };
+    fn kept(&self, reply: Response<ReplyBody>, authority: Authority) -> Response<Kept> {
         reply.map(|body| {
-            let mut kept = Kept { body, back: Some(back) };
+            let mut kept = Kept { body, back: Some((self.0.clone(), authority, Handle::current().id())) };
             kept.lay_aside();
             kept
         })
@@ -114,17 +97,15 @@ impl Pool {
 
 impl Shared {
     /// Takes up the connection that was laid aside last, of those that can take a request.
-    fn take(&self, authority: &Authority) -> Option<Sender> {
+    fn take(&self, authority: &Authority) -> Option<Connection> {
         let here = Handle::current().id();
-        let mut hosts = self.hosts.lock();
-        let idle = &mut hosts.iter_mut().find(|host| host.runtime == here && host.authority == *authority)?.idle;
-        while idle.last().is_some_and(|(_, sender)| sender.is_closed()) {
-            idle.pop();
+        let at_hand = |host: &&mut Host| host.runtime == here && host.authority == *authority;
+        loop {
+            let (since, connection) = self.hosts.lock().iter_mut().find(at_hand)?.idle.pop()?;
+            if since.elapsed() < self.idle && connection.is_usable() {
+                return Some(connection);
+            }
         }
-        // One that is not ready was closed, or is so new here that it has yet to notice that its reply is over.
-        let at = idle.iter().rposition(|(_, sender)| sender.is_ready())?;
-        let (since, sender) = idle.remove(at);
-        (since.elapsed() < self.idle).then_some(sender)
     }
 
     /// Closes what has lain idle for too long, until the pool is gone.
@@ -133,13 +114,13 @@ impl Shared {
             tokio::time::sleep(every).await;
             let Some(shared) = shared.upgrade() else { return };
             for host in &mut *shared.hosts.lock() {
-                host.idle.retain(|(since, sender)| since.elapsed() < shared.idle && !sender.is_closed());
+                host.idle.retain(|(since, connection)| since.elapsed() < shared.idle && connection.is_usable());
             }
         }
     }
 
-    fn put(self: &Arc<Self>, authority: Authority, runtime: Id, sender: Sender) {
-        if self.idle.is_zero() || sender.is_closed() {
+    fn put(self: &Arc<Self>, authority: Authority, runtime: Id, connection: Connection) {
+        if self.idle.is_zero() {
             return;
         }
         // With the first connection, since there is a runtime then.
@@ -151,7 +132,7 @@ impl Shared {
         });
         let idle = &mut hosts[at].idle;
         if idle.len() < IDLE {
-            idle.push((Instant::now(), sender));
+            idle.push((Instant::now(), connection));
         }
     }
 }
@@ -159,39 +140,31 @@ impl Shared {
 /// A reply's body, whose connection is laid aside at its end. Dropped before that, it takes the connection along.
 #[derive(Debug)]
 pub(super) struct Kept {
-    body: Incoming,
-    back: Option<Back>,
-}
-
-#[derive(Debug)]
-struct Back {
-    shared: Arc<Shared>,
-    authority: Authority,
-    /// Where the connection was made.
-    runtime: Id,
-    sender: Sender,
+    body: ReplyBody,
+    /// Where to, and on which runtime it was made, until it is over.
+    back: Option<(Arc<Shared>, Authority, Id)>,
 }
 
 impl Kept {
     fn lay_aside(&mut self) {
-        if self.body.is_end_stream()
-            && let Some(Back { shared, authority, runtime, sender }) = self.back.take()
-        {
-            shared.put(authority, runtime, sender);
+        if !self.body.is_end_stream() {
+            return;
+        }
+        let connection = self.body.connection();
+        if let (Some(connection), Some((shared, authority, runtime))) = (connection, self.back.take()) {
+            shared.put(authority, runtime, connection);
         }
     }
 }
 
 impl Body for Kept {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = io::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let poll = Pin::new(&mut self.body).poll_frame(cx);
-        match &poll {
-            Poll::Ready(Some(Err(_))) => self.back = None,
-            Poll::Ready(_) => self.lay_aside(),
-            Poll::Pending => {}
+        if poll.is_ready() {
+            self.lay_aside();
         }
         poll
     }
@@ -208,8 +181,9 @@ impl Body for Kept {
 #[cfg(test)]
 mod tests {
     use super::super::http::Http;
+    use bytes::Bytes;
     use http::Request;
-    use http_body_util::{BodyExt, Full};
+    use http_body_util::BodyExt;
     use std::time::Duration;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
@@ -248,7 +222,7 @@ mod tests {
     }
 
     async fn ask(http: &Http, url: &str) {
-        let mut request = Request::new(Full::default());
+        let mut request = Request::new(Bytes::new());
         *request.uri_mut() = url.parse().expect("a URI");
         let reply = http.send(request).await.expect("a reply");
         assert_eq!(reply.into_body().collect().await.expect("whole").to_bytes(), "ok");
