@@ -48,7 +48,7 @@ use tally::{PieceCount, Tally};
 /// New text that may be counted on an async thread: at most half a millisecond of prose, two of the worst text.
 const QUICK_NEW_BYTES: usize = 16 * 1024;
 /// Bytes that may be hashed on an async thread.
-const QUICK_BYTES: usize = 1024 * 1024;
+const QUICK_BYTES: usize = 128 * 1024;
 
 /// Tokens that open the answer of a chat.
 const PRIMING: u64 = 3;
@@ -111,6 +111,12 @@ impl Estimator {
         if pieces.iter().map(|piece| piece.json.len()).sum::<usize>() > QUICK_BYTES {
             return None;
         }
+        self.count_if_known(model, api, pieces)
+    }
+
+    /// The same without a bound on what is known, for a thread that may hash a large request.
+    #[must_use]
+    pub fn count_if_known(&self, model: &str, api: Api, pieces: &[Piece<'_>]) -> Option<InputCount> {
         let mut new_bytes = 0;
         self.count_with(model, api, pieces, |piece| {
             new_bytes += piece.json.len();

@@ -14,6 +14,9 @@ use tokio::time::timeout;
 /// Most encodings one body may be wrapped in.
 const MAX_LAYERS: usize = 2;
 
+/// What is read of one body before others have a turn on the thread.
+const TURN: usize = 128 * 1024;
+
 /// Reads and decodes a body.
 ///
 /// # Errors
@@ -36,12 +39,14 @@ pub async fn read(body: Body, headers: &HeaderMap, server: &Server) -> Result<By
 async fn collect(mut body: Body, server: &Server, announced: Option<usize>) -> Result<Bytes, Rejection> {
     let mut whole: Option<BytesMut> = None;
     let mut first = Bytes::new();
+    let mut turn = 0;
     loop {
         let frame = timeout(server.body_idle_timeout, body.frame()).await.map_err(|_| Rejection::BodyTimeout)?;
         let Some(frame) = frame else { break };
         let frame = frame.map_err(|_| broken("The request body ended before its announced end."))?;
         let Ok(data) = frame.into_data() else { continue };
-        let length = whole.as_ref().map_or(first.len(), BytesMut::len) + data.len();
+        let length_of_piece = data.len();
+        let length = whole.as_ref().map_or(first.len(), BytesMut::len) + length_of_piece;
         if length > server.max_body {
             return Err(too_large(server.max_body));
         }
@@ -55,6 +60,11 @@ async fn collect(mut body: Body, server: &Server, announced: Option<usize>) -> R
                 joined.extend_from_slice(&data);
                 whole = Some(joined);
             }
+        }
+        turn += length_of_piece;
+        if turn >= TURN {
+            turn = 0;
+            tokio::task::yield_now().await;
         }
     }
     Ok(whole.map_or(first, BytesMut::freeze))

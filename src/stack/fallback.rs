@@ -4,10 +4,11 @@
 //! Whatever stands in the way of it is no error: the chain goes on to its next step, and in the end the client hears what stopped the
 //! request in the first place, not what was wrong with a model it never asked for.
 
+use super::aside::over;
 use super::call::{Call, Credential};
 use super::gateway::Gateway;
 use super::give_up;
-use super::inspect::prepare;
+use super::inspect::{Read, prepare};
 use crate::config::policy::Fallback;
 use crate::degrade::personal::{self, Found};
 use crate::reply::Rejection;
@@ -74,11 +75,16 @@ pub fn permitted(call: &Call) -> Option<Arc<Fallback>> {
 pub async fn call_of(call: &Call, fallback: &Fallback, gateway: &Arc<Gateway>) -> Result<Box<Call>, Barred> {
     let Some(asked) = &call.request else { return Err(Barred::Refused(Rejection::Internal)) };
     let edits = Edits { model: Some(fallback.model.as_ref().into()), system: fallback.system.clone(), ..Edits::default() };
-    let body = asked.apply(&call.body, &edits);
+    let (asked, api) = (asked.clone(), call.who.api);
+    let edited = over(&call.body, &gateway.large_bodies, move |body| {
+        let body = asked.apply(body, &edits);
+        request::parse(api, &body).map(|request| (body, request))
+    });
     // Of our own making, so it parses; were it not to, that would be a fault of ours and no reason to bother the client.
-    let request = request::parse(call.who.api, &body).map_err(|_| Barred::Refused(Rejection::Internal))?;
+    let Some(Ok((body, request))) = edited.await else { return Err(Barred::Refused(Rejection::Internal)) };
     // Without claims of the layers above: the message is spent.
-    let mut cheaper = prepare(call.who.clone(), body, request, gateway).await.map_err(Barred::Refused)?;
+    let read = Read { request, counted: None };
+    let mut cheaper = prepare(call.who.clone(), body, read, gateway).await.map_err(Barred::Refused)?;
     fit(&mut cheaper)?;
     // Its pool may be another one, with a level of its own.
     give_up::apply(&mut cheaper, gateway).map_err(|rejected| Barred::Refused(rejected.rejection))?;

@@ -5,6 +5,7 @@
 
 use super::account::Account;
 use super::answer;
+use super::aside::{self, over};
 use super::attempt::claim_attempt;
 use super::call::{Call, Credential, Rejected, Reply};
 use super::failed::{Failed, ProviderFault};
@@ -117,7 +118,7 @@ impl From<NoReply> for ProviderFault {
 }
 
 async fn send(call: &Call, edits: &Edits, fresh: bool, gateway: &Gateway) -> Result<ProviderReply, NoReply> {
-    let body: Option<Bytes> = call.request.as_ref().map(|request| request.apply(&call.body, edits));
+    let body = edited(call, edits, gateway).await;
     let credential = match &call.who.credential {
         Credential::Callers(name, value) => Some((name, value)),
         Credential::Configured => None,
@@ -142,6 +143,18 @@ async fn send(call: &Call, edits: &Edits, fresh: bool, gateway: &Gateway) -> Res
     };
     gateway.metrics.upstream.get_or_create(&UpstreamLabels { upstream: Name(upstream.name.clone()), result: label }).inc();
     result
+}
+
+/// The body as it goes on.
+async fn edited(call: &Call, edits: &Edits, gateway: &Gateway) -> Option<Bytes> {
+    let request = call.request.as_ref()?;
+    if call.body.len() <= aside::QUICK {
+        return Some(request.apply(&call.body, edits));
+    }
+    let (shared, changed) = (request.clone(), edits.clone());
+    // Boxed, since few are so large, and all would carry its state.
+    let copied = Box::pin(over(&call.body, &gateway.large_bodies, move |body| shared.apply(body, &changed))).await;
+    Some(copied.unwrap_or_else(|| request.apply(&call.body, edits)))
 }
 
 /// Some compatible servers refuse the field that makes a stream tell its usage. The client did not ask for it, so it is not their error.

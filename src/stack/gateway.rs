@@ -39,6 +39,8 @@ use tokio::sync::Semaphore;
 
 /// Prompts counted off the async threads at once: few, so that long prompts never take the cores from short ones.
 const LONG_COUNTS: usize = 1;
+/// Large bodies gone over off the async threads at once.
+const LARGE_BODIES: usize = 2;
 /// Pieces of prompts whose token counts are remembered.
 const REMEMBERED_PIECES: usize = 200_000;
 
@@ -98,6 +100,8 @@ pub struct Gateway {
     pub jobs: Board,
     /// Bounds the prompts counted off the async threads.
     pub long_counts: Arc<Semaphore>,
+    /// Bounds the large bodies gone over off the async threads.
+    pub large_bodies: Semaphore,
     /// How near each pool is to its ceiling.
     pub levels: Arc<Levels>,
     /// What became of changed configurations.
@@ -202,6 +206,7 @@ impl Gateway {
             empty: EmptyBuckets::default(),
             jobs: Board::default(),
             long_counts: Arc::new(Semaphore::new(LONG_COUNTS)),
+            large_bodies: Semaphore::new(LARGE_BODIES),
             reloads,
             places,
             policy,

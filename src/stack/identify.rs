@@ -1,6 +1,7 @@
 //! Layer 3: whose request it is. Customer, user, plan, priority and class, from headers or (where configured) the body.
 
 use super::Gateway;
+use super::aside::over;
 use super::body;
 use super::call::{Authenticated, Customer, Grounds, HeldKey, Identified, Payload, Rejected, Reply, Who};
 use super::newcomers;
@@ -152,7 +153,9 @@ async fn identify(request: Authenticated, gateway: &Gateway) -> Result<Identifie
     if named.is_none() && arrived.api.has_body() && !policy.identity.body_sources.is_empty() {
         let Payload::Incoming(incoming) = payload else { unreachable!("set above") };
         let bytes = body::read(incoming, headers, &policy.server).await?;
-        named = id_in_body(&bytes, policy)?;
+        let shared = policy.clone();
+        let found = over(&bytes, &gateway.large_bodies, move |bytes| id_in_body(bytes, &shared)).await;
+        named = found.ok_or(Rejection::Internal)??;
         payload = Payload::Read(bytes);
     }
 

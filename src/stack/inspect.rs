@@ -1,6 +1,6 @@
 //! Layer 5: what is asked. Reads the body within bounds, recognises model, pool and price, counts the prompt, settles the output cap.
 
-use super::aside::aside;
+use super::aside::{self, aside, over};
 use super::body;
 use super::call::{Call, Identified, Payload, Rejected, Reply, Target, Who};
 use super::gateway::Gateway;
@@ -16,14 +16,8 @@ use crate::wire::Api;
 use crate::wire::edit::Edits;
 use crate::wire::request::{self, BodyError, Request, Segment};
 use bytes::Bytes;
-use memchr::memmem::Finder;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use tower::Layer;
-
-/// Fields that make a prompt dearer, looked for in every body: what a search needs to know of its needle is found out once.
-static CACHE_CONTROL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("cache_control"));
-static CACHE_RETENTION: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("prompt_cache_retention"));
-static INPUT_AUDIO: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("input_audio"));
 
 /// Inspects for whatever it wraps.
 #[derive(Clone, Debug)]
@@ -63,12 +57,9 @@ async fn inspect(request: Identified, gateway: &Arc<Gateway>) -> Result<Box<Call
         Payload::Read(bytes) => bytes,
         Payload::Incoming(incoming) => body::read(incoming, &who.head.headers, &policy.server).await?,
     };
-    let request = request::parse(who.api, &body).map_err(|error| bad_body(&error))?;
-    // Once a request: not when it comes by again because its plan has changed, nor when a job runs that was counted when it was taken in.
-    if !who.api.is_free() && who.known.is_some() && who.record.read(|facts| facts.job.is_none()) {
-        gateway.alerts.prompt(&policy.alerts, &who.customer.id, &who.app.name, &request.model, &body, who.at);
-    }
-    let mut call = prepare(who, body, request, gateway).await?;
+    let (asks, shared) = (who.clone(), gateway.clone());
+    let read = over(&body, &gateway.large_bodies, move |body| read(&asks, body, &shared)).await.ok_or(Rejection::Internal)??;
+    let mut call = prepare(who, body, read, gateway).await?;
     call.claims = claims;
     call.who.record.note(|facts| {
         facts.model = Some(call.target.model.clone());
@@ -80,9 +71,36 @@ async fn inspect(request: Identified, gateway: &Arc<Gateway>) -> Result<Box<Call
     Ok(call)
 }
 
+/// What a body says, as far as all of it has to be gone over for that.
+pub struct Read {
+    /// What it asks for.
+    pub request: Request,
+    /// Its prompt, counted, where that is known by now.
+    pub counted: Option<InputCount>,
+}
+
+/// Reads a body, and sees whether it comes again and again.
+fn read(who: &Who, body: &Bytes, gateway: &Gateway) -> Result<Read, Rejection> {
+    let request = request::parse(who.api, body).map_err(|error| bad_body(&error))?;
+    if who.api.is_free() {
+        return Ok(Read { request, counted: None });
+    }
+    // Once a request: not when it comes by again because its plan has changed, nor when a job runs that was counted when it was taken in.
+    if who.known.is_some() && who.record.read(|facts| facts.job.is_none()) {
+        gateway.alerts.prompt(&who.policy.alerts, &who.customer.id, &who.app.name, &request.model, body, who.at);
+    }
+    // A large one is being gone over aside: whether its prompt is known is found out at once. Others are counted once it is clear that
+    // they may pass.
+    let large = body.len() > aside::QUICK;
+    let pieces = large.then(|| pieces(&request.segments, body));
+    let counted = pieces.and_then(|pieces| gateway.estimator.count_if_known(&request.model, who.api, &pieces));
+    Ok(Read { request, counted })
+}
+
 /// The call that a body asks for: its target, its prompt counted, its output bounded, its cost bounded, and what is to be changed in it.
 /// A fallback goes the same way, with a body that asks for it.
-pub async fn prepare(mut who: Arc<Who>, body: Bytes, request: Request, gateway: &Arc<Gateway>) -> Result<Box<Call>, Rejection> {
+pub async fn prepare(mut who: Arc<Who>, body: Bytes, read: Read, gateway: &Arc<Gateway>) -> Result<Box<Call>, Rejection> {
+    let Read { request, counted } = read;
     let policy = who.policy.clone();
     let pool = policy.pool_of(&request.model).map(AsRef::as_ref);
     if !who.app.may_use(&request.model, pool)
@@ -101,7 +119,11 @@ pub async fn prepare(mut who: Arc<Who>, body: Bytes, request: Request, gateway: 
     check_features(&request, &target, &who)?;
 
     let mut call = Box::new(Call { body, ..call(who, target) });
-    call.input = if call.who.api.is_free() { InputCount::default() } else { count(&call, &request, gateway).await? };
+    call.input = match counted {
+        Some(count) => count,
+        None if call.who.api.is_free() => InputCount::default(),
+        None => count(&call, &request, gateway).await?,
+    };
     let hidden = hidden_context(&request, &call.input, policy.unbounded.stored_context_tokens)?;
     call.input.best = call.input.best.saturating_add(hidden);
     call.input.upper = call.input.upper.saturating_add(hidden);
@@ -204,19 +226,18 @@ fn hidden_context(request: &Request, input: &InputCount, assumed: Option<u64>) -
 pub fn worst_of(call: &Call, request: &Request) -> Option<Worst> {
     let price = call.target.price.as_ref()?;
     let features = &request.features;
-    // A word of the prompt may look like one of these fields: then the bound is a little high, never low.
-    let mentions = |field: &LazyLock<Finder<'static>>| field.find(&call.body).is_some();
+    let mentions = request.mentions;
     let cache_writes = match call.who.api {
-        Api::Messages if mentions(&CACHE_CONTROL) => CacheWrites::Long,
+        Api::Messages if mentions.cache_control => CacheWrites::Long,
         Api::Messages | Api::Embeddings | Api::Completions => CacheWrites::No,
-        _ if mentions(&CACHE_RETENTION) => CacheWrites::Long,
+        _ if mentions.cache_retention => CacheWrites::Long,
         _ => CacheWrites::Short,
     };
     let mut worst = price.worst(&Asked {
         input: call.input.upper,
         tier: request.service_tier.as_deref(),
         cache_writes,
-        audio_input: mentions(&INPUT_AUDIO),
+        audio_input: mentions.input_audio,
         audio_output: features.audio_output,
         choices: call.output.choices,
         web_searches: 0,

@@ -10,12 +10,14 @@
 mod body;
 mod keyed;
 
+use super::aside::over;
 use super::call::{Call, Rejected, Reply};
 use super::gateway::Gateway;
 use super::jobs;
 use super::serve::Serve;
 use crate::repeats::key::{self, Meant, Owner};
 use crate::reply::Rejection;
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use keyed::Keyed;
 use std::sync::Arc;
@@ -47,7 +49,7 @@ impl<S: Serve<Box<Call>, Error = Box<Rejected>> + Clone> Serve<Box<Call>> for Re
             return self.inner.serve(call).await;
         }
         let later = jobs::asked_for(&call.who);
-        let keyed = keyed(&call, later)?;
+        let keyed = keyed(&call, later, &self.gateway).await?;
         if keyed.is_none() && !later {
             return self.inner.serve(call).await;
         }
@@ -66,17 +68,22 @@ impl<S: Serve<Box<Call>, Error = Box<Rejected>> + Clone> Serve<Box<Call>> for Re
 }
 
 /// The key of a call, and what it stands for.
-fn keyed(call: &Call, later: bool) -> Result<Option<Keyed>, Rejection> {
+async fn keyed(call: &Call, later: bool, gateway: &Gateway) -> Result<Option<Keyed>, Rejection> {
     let who = &call.who;
     let wrong = |problem: &'static str| Rejection::InvalidHeader { name: "Idempotency-Key", problem: problem.into() };
     let Some(key) = key::read(&who.head.headers).map_err(wrong)? else { return Ok(None) };
     let account = who.credential.account();
     let owner = Owner { app: &who.app.name, account: account.as_deref(), customer: who.customer.id.as_str() };
-    let target = who.head.uri.path_and_query().map_or("", |target| target.as_str());
-    let user = who.customer.user.as_ref().map(|(user, _)| user.as_str());
+    let place = key::place(&owner, key);
+    let shared = who.clone();
+    let fingerprint = move |body: &Bytes| {
+        let target = shared.head.uri.path_and_query().map_or("", |target| target.as_str());
+        let user = shared.customer.user.as_ref().map(|(user, _)| user.as_str());
+        key::fingerprint(&Meant { target, user, later, body })
+    };
     Ok(Some(Keyed {
-        place: key::place(&owner, key),
-        fingerprint: key::fingerprint(&Meant { target, user, later, body: &call.body }),
+        place,
+        fingerprint: over(&call.body, &gateway.large_bodies, fingerprint).await.ok_or(Rejection::Internal)?,
         record: who.record.clone(),
         keep: who.policy.repeats.keep,
         max_reply: who.policy.repeats.max_reply,

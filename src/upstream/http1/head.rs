@@ -103,7 +103,10 @@ fn parsed(head: &Bytes) -> Result<Response<()>, Broken> {
 mod tests {
     use super::*;
 
-    fn taken(bytes: &[u8]) -> Result<Option<(Response<()>, Vec<u8>)>, Broken> {
+    /// A reply's head, and what was read behind it.
+    type Taken = (Response<()>, Vec<u8>);
+
+    fn taken(bytes: &[u8]) -> Result<Option<Taken>, Broken> {
         let mut read = BytesMut::from(bytes);
         Ok(take(&mut read, &mut 0)?.map(|reply| (reply, read.to_vec())))
     }

@@ -2,7 +2,7 @@
 
 use super::error::{BodyError, FieldName};
 use super::number::MAX_COUNT;
-use super::{Features, MAX_SEGMENTS, Request, Segment, SegmentKind, read};
+use super::{Features, MAX_SEGMENTS, Mentions, Request, Segment, SegmentKind, read};
 use crate::wire::Api;
 use crate::wire::cursor::{Cursor, Kind};
 use crate::wire::edit::{Cap, Nested, Places};
@@ -151,6 +151,7 @@ impl Draft {
             include_usage: self.include_usage,
             segments: self.segments,
             features: self.features,
+            mentions: Mentions::default(),
             places: Places { length, start, inside, model: model_place, ..self.places },
         })
     }

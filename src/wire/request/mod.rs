@@ -14,6 +14,7 @@ mod draft;
 mod embeddings;
 mod error;
 mod features;
+mod mentions;
 mod messages;
 mod number;
 mod read;
@@ -26,6 +27,7 @@ mod tests;
 
 pub use error::{BodyError, FieldName};
 pub use features::{Features, ServerTool, UserIds};
+pub use mentions::Mentions;
 
 use super::Api;
 use super::cursor::{Cursor, Kind};
@@ -60,6 +62,8 @@ pub struct Request {
     pub segments: Vec<Segment>,
     /// What else the request asks for.
     pub features: Features,
+    /// What else it mentions.
+    pub mentions: Mentions,
     /// Where the fields stand that may be changed.
     pub(super) places: Places,
 }
@@ -155,5 +159,6 @@ pub fn parse(api: Api, body: &[u8]) -> Result<Request, BodyError> {
     if !cursor.at_end() {
         return Err(BodyError::TrailingData { at: cursor.offset() });
     }
-    draft.finish(start, root.range.start + 1, body.len())
+    let request = draft.finish(start, root.range.start + 1, body.len())?;
+    Ok(Request { mentions: Mentions::of(api, body), ..request })
 }

@@ -24,8 +24,7 @@ fn chat_is_read_whole() {
             (SegmentKind::Prediction, r#"{"type":"content","content":"p"}"#),
         ]
     );
-    let Request { api, model, stream, output_cap, choices, service_tier, include_usage, segments: _, features, places: _ } =
-        request;
+    let Request { api, model, stream, output_cap, choices, service_tier, include_usage, features, .. } = request;
     assert_eq!((api, &*model, stream, output_cap, choices), (Api::Chat, "gpt-4o", true, Some(20), 3));
     assert_eq!((service_tier.as_deref(), include_usage), (Some("flex"), Some(false)));
     let user_ids = UserIds { metadata_user_id: Some("m".into()), safety_identifier: Some("s".into()), user: Some("u".into()) };
