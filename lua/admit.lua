@@ -7,9 +7,9 @@
 --        l..m    numbers that must be known: which overrides of a customer are in force, which plans (absent: 0)
 -- ARGV   numbers: now in microseconds (0: this server's time), l, m, number of admissions, the limits as call.lua reads them; then for each
 --        admission the places of the two numbers (0: need not be known), each as the gateway knows it, and the admission as claims.lua
---        reads it; then the texts of each
+--        reads it; then the texts of each; then what admit_together.lua reads, which decides them first where all fit
 -- Reply  numbers: now; then for each a decision as claims.lua has it; or, where other numbers are in force: -1 and both. Nothing is
---        claimed then.
+--        claimed then. Of what was decided together: as admit_together.lua has it.
 
 -- read all
 

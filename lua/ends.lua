@@ -10,7 +10,8 @@
 --     holds of the customer that a sweeper booked (hash: reservation -> tombstone, see sweep.lua)
 --   1: rates were charged as far as is known, 0: they may not have been (a cluster: the other group of books has the budgets, and did
 --     not know the hold),
---   number of lines, then of each its limit (see call.lua), claimed, actual, booked (period start or slot in seconds).
+--   number of lines that change anything, then of each its limit (see call.lua), claimed, actual, booked (period start or slot in
+--   seconds).
 --
 -- An end is remembered for one to two hours, longer than anything is replayed. Its letter says how it came: `s` settled, `u` settled
 -- without a hold that should have been known, so that rates were not refunded.

@@ -1,9 +1,7 @@
 -- What the three kinds of limit do to their states, over states.lua. The twin of limit/bucket.rs, limit/window.rs and limit/budget.rs.
 
 local JITTER = 1000000                  -- microseconds a clock may step back without a stored time being wrong
-local HEALING = 16                      -- of what cannot be earned, one part in so many pays back what a mirror holds
 local SPAN = 60                         -- seconds a slot stays in a window's sum after its own second
-local YEAR = 31536000000000             -- microseconds until a bucket that never refills is called full
 
 local FITS, STARTS, REFUSED, IN_FLIGHT, EXHAUSTED, NEVER, DEFERRED = 0, 1, 2, 3, 4, 5, 6
 

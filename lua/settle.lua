@@ -3,11 +3,12 @@
 --
 -- KEYS   1..l     what the lines live in (strings); behind them, in any order, the keys that the ends name by their place, see ends.lua
 -- ARGV   numbers: now in microseconds (0: this server's time), l, number of ends, the limits as call.lua reads them, each end as ends.lua
---          reads it; then the texts of each
+--          reads it; then the texts of each; then what settle_together.lua reads, which ends them first where nothing is unusual
 -- Reply  numbers, for each: 1: the hold was known, 2: it was not (lost, or admitted in an outage), 0: settled before, nothing booked
 --          (what it held again is given back), 4: the same, and its hold was not known then, 3: a sweeper had booked it, and what it
 --          booked is corrected to what was used; then, unless 0 or 4, how many budgets were repaired, and for each budget line what is
---          spent in its period, and the generation (0, 0 where that is not known any more)
+--          spent in its period, and the generation (0, 0 where that is not known any more). Of what was ended together: as
+--          settle_together.lua has it.
 
 -- read all
 

@@ -1,6 +1,7 @@
--- What the scripts of the books share: arguments, keys, and the states of limits as they are stored. Each of them is loaded with this file
--- in front of it, and after this the parts it needs: limits.lua (what limits do), call.lua (the limits of a call), claims.lua (admit,
--- replace, look), ends.lua (settle, replace, lower).
+-- What the scripts of the books share: arguments, keys, and the states of limits as they are stored. Each of them is loaded with base.lua
+-- and this file in front of it, and after this the parts it needs: limits.lua (what limits do), call.lua (the limits of a call), claims.lua
+-- (admit, replace, look), ends.lua (settle, replace, lower). Of admit and settle all of that is one function, `one_by_one`, which is called
+-- where together.lua will not do.
 --
 -- Every number is an integer that a double holds exactly (up to 2^53); the gateway clamps what it sends. Beside each product or
 -- quotient stands why it stays exact. With such integers x - x % 1 is the floor of a quotient x = a / b, and x + -x % 1 its ceiling: a
@@ -20,18 +21,9 @@
 -- Limit (its place in LIMITS) and kind are a byte each, the rest doubles. A string of another shape counts as never seen, and so does a
 -- state with impossible numbers; the next write replaces it. So is a key of another type, which MGET shows as absent.
 
-local byte, sub, find, match, gmatch, rep = string.byte, string.sub, string.find, string.match, string.gmatch, string.rep
-local format, concat, pack, unpack_from = string.format, table.concat, struct.pack, struct.unpack
-
-local EXACT = 9007199254740992          -- 2^53
-local HOUR_MS, DAY_MS = 3600000, 86400000
-local SLACK_MS = 600000                 -- granted on top of a needed time to live, so that not every call must prolong it
-
 -- The limits in the order of their numbers (LimitName::ALL in src/limit/claim.rs).
 local LIMITS = { 'messages', 'rpm', 'tpm', 'input_tpm', 'output_tpm', 'rpd', 'tpd', 'spend_day', 'spend_week', 'spend_month',
   'requests_day', 'requests_week', 'requests_month', 'tokens_day', 'tokens_week', 'tokens_month' }
-
-local BUCKET, WINDOW, BUDGET = 98, 119, 109             -- 'b', 'w', 'm'
 
 -- A part of a hold record or of a tombstone: key, limit, period start, amount.
 local PART = '|(tg1:%S+) (%S+) (%d+) (%d+)'
@@ -40,7 +32,6 @@ local PART = '|(tg1:%S+) (%S+) (%d+) (%d+)'
 
 -- The first argument is all numbers of a call, one behind the other; what is text are arguments of their own behind it.
 local packed, behind, argument = ARGV[1], 1, 1
-local call, try = redis.call, redis.pcall
 
 local shapes = {}
 local function shape_of(count)
@@ -182,10 +173,13 @@ local function parse(i, raw)
   if expires >= 0 and expires <= EXACT then kept_until[i] = expires end
 end
 
+-- What was read already, where together.lua did.
+local read_before = ...
+
 -- Reads what is stored under the first `last` keys, in which limits live, and the values of those behind them up to `more`.
 local function load(last, more)
   if more == 0 then return {} end
-  local values = call('MGET', unpack(KEYS, 1, more))
+  local values = read_before or call('MGET', unpack(KEYS, 1, more))
   for i = 1, last do parse(i, values[i]) end
   return values
 end

@@ -159,6 +159,16 @@ impl Line {
         lines
     }
 
+    /// Whether its end changes anything: a bucket or window from which just as much was used as was claimed stays as it is. (Of a mirror
+    /// what was claimed is given back and what was used is charged.)
+    #[must_use]
+    pub const fn changes(&self) -> bool {
+        match self.claim.rule {
+            Rule::Bucket { mirrors: false, .. } | Rule::Window { .. } => self.actual != self.claim.amount,
+            Rule::Bucket { .. } | Rule::Budget { .. } => true,
+        }
+    }
+
     fn of(mut claim: Claim, lowered: Option<u64>, verdict: &Verdict) -> Self {
         if let Some(amount) = lowered.filter(|_| claim.measure == Measure::Money) {
             claim.amount = amount;
@@ -255,7 +265,7 @@ pub fn settle(now: Timestamp, settlement: &Settlement, hold: Hold<'_>, states: &
     let lines = &settlement.lines;
     let charged = !matches!(hold, Hold::Unknown) || !lines.iter().any(|line| line.claim.is_budget());
     let mut held = if let Hold::Of(held) = hold { held.to_vec() } else { Vec::new() };
-    for Line { claim, actual, booked } in lines {
+    for Line { claim, actual, booked } in lines.iter().filter(|line| line.changes()) {
         let state = states.state(&claim.scope, claim.limit);
         // The plan counts in another way since: what there was to correct is gone, and what is counted now must stay.
         if state.as_ref().is_some_and(|state| !state.is_of(&claim.rule)) {

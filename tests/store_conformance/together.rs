@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use std::sync::Arc;
 use std::time::Duration;
 use tollgate::domain::{Period, Zone};
-use tollgate::limit::{Admission, Bucket, Claim, Decision, LimitName, Outcome, Rule, Scope, Settlement};
+use tollgate::limit::{Admission, Bucket, Claim, Decision, LimitName, Measure, Outcome, Rule, Scope, Settlement};
 use tollgate::store::redis::RedisLedger;
 
 /// A server, and a ledger that has its scripts.
@@ -70,18 +70,100 @@ async fn of_sixteen_in_a_call_as_many_pass_as_the_application_has_room_for() {
 
 /// How often the server ran a script.
 fn calls(server: &RedisServer) -> u64 {
-    let stats: String = redis::cmd("INFO").arg("commandstats").query(&mut server.connection()).expect("INFO");
-    let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls=")).expect("scripts were called");
-    line.split(',').next().and_then(|calls| calls.parse().ok()).expect("a number")
+    ran(server, "evalsha")
 }
 
-/// What one of a crowd claims: its customer's, the application's, the gateway's and the pool's limits, of all kinds and all scarce.
-fn claims(chance: &mut fastrand::Rng, hours: u64) -> Vec<Claim> {
+/// How many calls were decided one request after the other, and not by the sums: only those look into the index of leases.
+fn one_by_one(server: &RedisServer) -> u64 {
+    ran(server, "zmscore")
+}
+
+fn ran(server: &RedisServer, command: &str) -> u64 {
+    let stats: String = redis::cmd("INFO").arg("commandstats").query(&mut server.connection()).expect("INFO");
+    let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+    line.and_then(|line| line.split(',').next()).map_or(0, |calls| calls.parse().expect("a number"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixteen_whose_sum_fits_exactly_pass_and_of_one_token_less_the_last_does_not() {
+    let (server, store) = server().await;
+    let own = |i: usize| of(Scope::Customer, &format!("t{i}"), per_minute(LimitName::Rpm, 60, 1));
+    let mirror = |room| {
+        let bucket = Bucket::new(room, room, MINUTE).expect("exact");
+        Claim { rule: Rule::Bucket { bucket, max_wait: 0, forgive: false, mirrors: true }, ..per_minute(LimitName::Tpm, 9, 10) }
+    };
+    let limits = |room| [per_minute(LimitName::Tpm, room, 10), mirror(room), dollars(room, 10)];
+    for (room, slow) in [(160, 0), (159, 1)] {
+        for (n, limit) in limits(room).into_iter().enumerate() {
+            let shared = of(Scope::App, &format!("{room}{n}"), limit);
+            let alone = (0..2).map(|i| store.admission(vec![own(i)]));
+            let all: Vec<_> = alone.chain((2..18).map(|i| store.admission(vec![own(i), shared.clone()]))).collect();
+            let before = one_by_one(&server);
+            let decisions = together(&server, &store, 0, &all).await;
+            assert_eq!(one_by_one(&server) - before, slow, "{shared:?}");
+            let stand: Vec<_> = decisions[2..].iter().map(|d| (d.admitted, d.verdicts[1].remaining)).collect();
+            let right: Vec<_> =
+                (1..=16).map(|i| (10 * i <= room, if 10 * i <= room { room - 10 * i } else { room % 10 })).collect();
+            assert_eq!(stand, right, "{shared:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_is_refused_among_sixteen_takes_its_message_and_the_others_pass() {
+    let (server, store) = server().await;
+    let model = Reference::default();
+    let shared = of(Scope::App, "middle", dollars(1_000, 10));
+    let all: Vec<_> = (0..18)
+        .map(|i| {
+            let own = |limit| of(Scope::Customer, &format!("m{i}"), limit);
+            // The tenth asks more than its plan has.
+            let tokens = if i == 9 { 61 } else { 60 };
+            let messages = own(Claim { measure: Measure::Message, ..per_minute(LimitName::Messages, 5, 1) });
+            store.admission(vec![messages, own(per_minute(LimitName::Tpm, 60, tokens)), shared.clone()])
+        })
+        .collect();
+    let before = one_by_one(&server);
+    let decisions = together(&server, &store, 0, &all).await;
+    assert_eq!(one_by_one(&server) - before, 1);
+    let right: Vec<_> = all.iter().map(|admission| model.decide(admission, NOON)).collect();
+    assert_eq!(decisions, right);
+    assert_eq!((decisions[9].admitted, decisions[9].verdicts[0].remaining), (false, 4));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_that_is_there_already_grows_whoever_shares_its_call() {
+    let (server, store) = server().await;
+    let shared = of(Scope::App, "grows", dollars(10_000, 10));
+    let of_customer = |i: usize, amount| of(Scope::Customer, &format!("g{i}"), dollars(1_000, amount));
+    let first = store.admission(vec![of_customer(7, 30)]);
+    store.ask_this(0, first.clone()).await;
+    let mut all: Vec<_> = (0..18).map(|i| store.admission(vec![of_customer(i, 10), shared.clone()])).collect();
+    all[9].reservation = first.reservation;
+    all[9].customer = first.customer.clone();
+    let before = one_by_one(&server);
+    let decisions = together(&server, &store, 0, &all).await;
+    assert_eq!(one_by_one(&server) - before, 1, "its call is not decided by the sums");
+    assert!(decisions.iter().all(|decision| decision.admitted));
+    assert_eq!(decisions.iter().map(|d| d.verdicts[1].held).collect::<Vec<_>>(), (1..=18).map(|i| 10 * i).collect::<Vec<_>>());
+    // Its end gives back all that it holds, whatever it mentions; so do the others'.
+    let ends: Vec<_> =
+        all.into_iter().zip(decisions).map(|(admission, decision)| settlement(&Asked { admission, decision }, &[1, 1])).collect();
+    store.ledger.settle(&ends, Some(NOON)).await.expect("the store answers");
+    let app = store.balance(&key(Scope::App, "grows")).await;
+    let grown = store.balance(&key(Scope::Customer, "g7")).await;
+    assert_eq!((app.spent, app.held, grown.spent, grown.held), (18, 0, 1, 0));
+}
+
+/// What one of a crowd claims: its customer's, the application's, the gateway's and the pool's limits. All are scarce and of all kinds, or
+/// all have room and are such as the scripts sum up.
+fn claims(chance: &mut fastrand::Rng, hours: u64, roomy: bool) -> Vec<Claim> {
     let customer = format!("c{}", chance.u64(0..5));
     let (tokens, money) = (chance.u64(0..40), chance.u64(0..40));
     let day = Zone::default().boundaries(Period::Day, NOON.plus(hours * HOUR));
     // A plan may change between two requests, and gateways may not agree on it.
-    let changed = if chance.u8(0..40) == 0 { 2 } else { 1 };
+    let room = if roomy { 50 } else { 1 };
+    let changed = room * if chance.u8(0..if roomy { 255 } else { 40 }) == 0 { 2 } else { 1 };
     let bucket = |limit: LimitName, capacity: u64, amount: u64, mirrors: bool| {
         let bucket = Bucket::new(capacity * changed, capacity, MINUTE).expect("exact");
         let rule = Rule::Bucket { bucket, max_wait: 5 * SECOND * (capacity % 2), forgive: !mirrors, mirrors };
@@ -93,7 +175,11 @@ fn claims(chance: &mut fastrand::Rng, hours: u64) -> Vec<Claim> {
         of(Scope::Customer, &customer, bucket(LimitName::Rpm, 6, 1, false)),
         of(Scope::Customer, &customer, spend(200, money)),
         of(Scope::App, "shop", bucket(LimitName::Rpm, 11, 1, false)),
-        of(Scope::App, "shop", window(LimitName::Tpm, 300 * changed, tokens)),
+        of(
+            Scope::App,
+            "shop",
+            if roomy { bucket(LimitName::Tpm, 90, tokens, false) } else { window(LimitName::Tpm, 300 * changed, tokens) },
+        ),
         of(Scope::App, "shop", spend(700, money)),
         of(Scope::Gateway, "", spend(900, money)),
         of(Scope::Pool, "mini", bucket(LimitName::Rpm, 13, 1, false)),
@@ -106,7 +192,9 @@ fn claims(chance: &mut fastrand::Rng, hours: u64) -> Vec<Claim> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_shares_a_call_is_decided_and_booked_as_one_by_one() {
     let (server, _) = server().await;
-    for seed in 0..6 {
+    for seed in 0..12 {
+        let roomy = seed >= 6;
+        let slow = one_by_one(&server);
         let (model, mut chance) = (Reference::default(), fastrand::Rng::with_seed(seed));
         let _: () = redis::cmd("FLUSHALL").query(&mut server.connection()).expect("FLUSHALL");
         // A new ledger: what another saw spent would be put back.
@@ -116,7 +204,7 @@ async fn what_shares_a_call_is_decided_and_booked_as_one_by_one() {
         crowd.ledger.ping().await.expect("the store answers");
         let (mut open, mut ended, mut micros): (Vec<Settlement>, Vec<Settlement>, u64) = (Vec::new(), Vec::new(), 0);
         for round in 0..30 {
-            let all: Vec<_> = (0..18).map(|_| crowd.admission(claims(&mut chance, micros / HOUR))).collect();
+            let all: Vec<_> = (0..18).map(|_| crowd.admission(claims(&mut chance, micros / HOUR, roomy))).collect();
             let decisions = together(&server, &crowd, micros, &all).await;
             for (admission, decision) in all.into_iter().zip(decisions) {
                 let right = model.decide(&admission, NOON.plus(micros));
@@ -146,5 +234,8 @@ async fn what_shares_a_call_is_decided_and_booked_as_one_by_one() {
                 assert_eq!(balances.into_iter().filter(known).collect::<Vec<_>>(), right, "seed {seed}, round {round}");
             }
         }
+        // Of thirty rounds of three calls, two of one admission and one of sixteen.
+        let slow = one_by_one(&server) - slow;
+        assert!(if roomy { slow < 15 } else { slow > 30 }, "seed {seed}: {slow} calls were not decided by the sums");
     }
 }

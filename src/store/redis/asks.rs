@@ -1,7 +1,7 @@
 //! Admissions of many requests in one call, on one server.
 //!
 //! A script is done with sixteen requests in a third of the time of sixteen calls: what all share (the app's limits, the gateway's, the
-//! ceiling) is read, unpacked and written once. So whoever asks while calls are under way waits for one of them to end and goes with all
+//! ceiling) is read, unpacked and written once, and where all of them fit a limit is changed once, by their sum ([`super::sums`]). So whoever asks while calls are under way waits for one of them to end and goes with all
 //! who wait by then; whoever comes while nobody asks goes at once and alone. Each is decided as if the ones before it had been
 //! decided in calls of their own.
 //!
@@ -14,6 +14,7 @@ use super::link::DEADLINES;
 use super::reply::{self, Answer};
 use super::servers::Servers;
 use super::slots::Group;
+use super::stands;
 use crate::domain::Timestamp;
 use crate::limit::Admission;
 use crate::store::{Asked, Known, StoreError};
@@ -165,8 +166,12 @@ async fn together(
     now: Option<Timestamp>,
 ) -> Result<Vec<Asked>, StoreError> {
     let slot = asks[0].group.slot(&asks[0].admission.customer.owner);
-    let command = call::admit(servers.scripts().admit(), asks, floors, now);
-    let answers = reply::answers(&servers.one(slot, command).await?, asks.iter().map(Ask::claims))?;
+    let (command, told) = call::admit(servers.scripts().admit(), asks, floors, now);
+    let reply = servers.one(slot, command).await?;
+    let answers = match stands::decided(&reply, &told, asks)? {
+        Some(decided) => decided.into_iter().map(Answer::Decided).collect(),
+        None => reply::answers(&reply, asks.iter().map(Ask::claims))?,
+    };
     Ok(asks.iter().zip(answers).map(|(ask, answer)| asked(floors, ask, answer)).collect())
 }
 

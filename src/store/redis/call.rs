@@ -4,6 +4,7 @@ use super::floor::Floors;
 use super::keys::{Key, KeySet, Shelf};
 use super::slots::Group;
 use super::stored::Packed;
+use super::sums;
 use super::told::Told;
 use crate::config::policy::LostHold;
 use crate::domain::Timestamp;
@@ -65,6 +66,12 @@ impl<'a> Ask<'a> {
         self.admission.claims.iter().filter(move |claim| group.keeps(claim.scope.scope))
     }
 
+    /// What a claim of it asks for.
+    pub(super) fn amount(&self, claim: &Claim) -> u64 {
+        let lowered = self.admission.cost_of(self.granted);
+        lowered.filter(|_| claim.measure == Measure::Money).unwrap_or(claim.amount)
+    }
+
     fn name(&self, keys: &mut KeySet<'a>) {
         let customer = &self.admission.customer;
         for claim in self.claims() {
@@ -84,14 +91,15 @@ pub(super) const fn known_keys(customer: &ScopeKey, group: Group) -> [Key<'_>; 2
     [Key { scope: customer, shelf: Shelf::Said, group }, Key { scope: customer, shelf: Shelf::Plans, group }]
 }
 
-/// `EVALSHA` of `admit.lua`: admissions of one group of books whose keys lie in one slot, decided one after the other.
-pub(super) fn admit(sha: &str, asks: &[Ask<'_>], floors: &Floors, now: Option<Timestamp>) -> Cmd {
+/// `EVALSHA` of `admit.lua`: admissions of one group of books whose keys lie in one slot, decided one after the other. And the limits that
+/// they are about.
+pub(super) fn admit<'a>(sha: &str, asks: &[Ask<'a>], floors: &Floors, now: Option<Timestamp>) -> (Cmd, Told<'a>) {
     let mut keys = KeySet::default();
     asks.iter().for_each(|ask| ask.name(&mut keys));
-    let told = Told::of(&keys, asks[0].group, asks.iter().map(Ask::claims));
+    let told = Told::of(&keys, asks[0].group, floors, asks.iter().map(Ask::claims));
     let mut call = Call::begin(sha, &keys, &told, asks.iter().map(|ask| OF_ADMISSION + 2 * ask.admission.claims.len()).sum());
     call.head(now, &[keys.limits(), keys.values(), asks.len()]);
-    told.write(&mut call.numbers, floors);
+    told.write(&mut call.numbers);
     let mut claims = told.in_order();
     for ask in asks {
         if let Some(numbers) = ask.known {
@@ -104,23 +112,27 @@ pub(super) fn admit(sha: &str, asks: &[Ask<'_>], floors: &Floors, now: Option<Ti
         }
         call.admission(&keys, ask, &mut claims);
     }
-    call.done()
+    let (records, sums) = sums::of_admissions(&keys, &told, asks, floors, now).unwrap_or_default();
+    call.texts.extend(records.into_iter().map(Text::Held));
+    call.texts.push(Text::Sums(sums));
+    drop(claims);
+    (call.done(), told)
 }
 
 /// `EVALSHA` of `replace.lua`: takes what is asked in the place of the lines that lie in the same group.
 pub(super) fn replace(sha: &str, old: &Settlement, ask: &Ask<'_>, floors: &Floors, now: Option<Timestamp>) -> Cmd {
     let mut keys = KeySet::default();
-    name_end(&mut keys, ask.group, old);
+    name_end(&mut keys, ask.group, &old.customer, changed_in(ask.group, old));
     ask.name(&mut keys);
-    let claimed: Vec<_> = lines_in(ask.group, old).map(|line| &line.claim).collect();
+    let claimed: Vec<_> = changed_in(ask.group, old).map(|line| &line.claim).collect();
     let asked: Vec<_> = ask.claims().collect();
-    let told = Told::of(&keys, ask.group, [claimed, asked].into_iter().map(Vec::into_iter));
+    let told = Told::of(&keys, ask.group, floors, [claimed, asked].into_iter().map(Vec::into_iter));
     let numbers = OF_END + PER_LINE * old.lines.len() + OF_ADMISSION + 2 * ask.admission.claims.len();
     let mut call = Call::begin(sha, &keys, &told, numbers);
     call.head(now, &[keys.limits()]);
-    told.write(&mut call.numbers, floors);
+    told.write(&mut call.numbers);
     let mut limits = told.in_order();
-    call.end(&keys, ask.group, old, true, &mut limits);
+    call.end(&keys, ask.group, old, true, changed_in(ask.group, old).zip(&mut limits));
     call.admission(&keys, ask, &mut limits);
     call.done()
 }
@@ -129,10 +141,10 @@ pub(super) fn replace(sha: &str, old: &Settlement, ask: &Ask<'_>, floors: &Floor
 pub(super) fn look(sha: &str, ask: &Ask<'_>, floors: &Floors, now: Option<Timestamp>) -> Cmd {
     let mut keys = KeySet::default();
     ask.name(&mut keys);
-    let told = Told::of(&keys, ask.group, std::iter::once(ask.claims()));
+    let told = Told::of(&keys, ask.group, floors, std::iter::once(ask.claims()));
     let mut call = Call::begin(sha, &keys, &told, OF_ADMISSION + 2 * ask.admission.claims.len());
     call.head(now, &[keys.limits()]);
-    told.write(&mut call.numbers, floors);
+    told.write(&mut call.numbers);
     call.admission(&keys, ask, &mut told.in_order());
     call.done()
 }
@@ -148,46 +160,59 @@ pub(super) fn tell(key: Key<'_>, number: u64, keep: Option<Duration>) -> Cmd {
 }
 
 /// `EVALSHA` of `settle.lua`: the ends of reservations, as far as they lie in this group and their keys in one slot. With each, whether its
-/// rates were charged as far as other groups know.
-pub(super) fn settle(sha: &str, group: Group, ends: &[(&Settlement, bool)], floors: &Floors, now: Option<Timestamp>) -> Cmd {
+/// rates were charged as far as other groups know. And the limits that they are about.
+pub(super) fn settle<'a>(
+    sha: &str,
+    group: Group,
+    ends: &[(&'a Settlement, bool)],
+    floors: &Floors,
+    now: Option<Timestamp>,
+) -> (Cmd, Told<'a>) {
     let mut keys = KeySet::default();
-    ends.iter().for_each(|(end, _)| name_end(&mut keys, group, end));
-    let told = Told::of(&keys, group, ends.iter().map(|(end, _)| lines_in(group, end).map(|line| &line.claim)));
+    ends.iter().for_each(|(end, _)| name_end(&mut keys, group, &end.customer, changed_in(group, end)));
+    let told = Told::of(&keys, group, floors, ends.iter().map(|(end, _)| changed_in(group, end).map(|line| &line.claim)));
     let mut call = Call::begin(sha, &keys, &told, ends.iter().map(|(end, _)| OF_END + PER_LINE * end.lines.len()).sum());
     call.head(now, &[keys.limits(), ends.len()]);
-    told.write(&mut call.numbers, floors);
+    told.write(&mut call.numbers);
     let mut limits = told.in_order();
     for (end, charged) in ends {
-        call.end(&keys, group, end, *charged, &mut limits);
+        call.end(&keys, group, end, *charged, changed_in(group, end).zip(&mut limits));
     }
-    call.done()
+    drop(limits);
+    call.texts.push(Text::Sums(sums::of_ends(&keys, &told, group, ends, now).unwrap_or_default()));
+    (call.done(), told)
 }
 
 /// `EVALSHA` of `lower.lua`: takes claims of this group back, down to what the lines give as used.
 pub(super) fn lower(sha: &str, group: Group, lines: &Settlement, floors: &Floors, now: Option<Timestamp>) -> Cmd {
     let mut keys = KeySet::default();
-    name_end(&mut keys, group, lines);
-    let told = Told::of(&keys, group, std::iter::once(lines_in(group, lines).map(|line| &line.claim)));
+    name_end(&mut keys, group, &lines.customer, lines_in(group, lines));
+    let told = Told::of(&keys, group, floors, std::iter::once(lines_in(group, lines).map(|line| &line.claim)));
     let mut call = Call::begin(sha, &keys, &told, OF_END + PER_LINE * lines.lines.len());
     call.head(now, &[keys.limits()]);
-    told.write(&mut call.numbers, floors);
-    call.end(&keys, group, lines, true, &mut told.in_order());
+    told.write(&mut call.numbers);
+    call.end(&keys, group, lines, true, lines_in(group, lines).zip(told.in_order()));
     call.done()
 }
 
 /// Where it stands how a reservation goes and went.
-const OF_AN_END: [Shelf; 4] = [Shelf::Holds, Shelf::EvenEnds, Shelf::OddEnds, Shelf::Lost];
+pub(super) const OF_AN_END: [Shelf; 4] = [Shelf::Holds, Shelf::EvenEnds, Shelf::OddEnds, Shelf::Lost];
 
-fn name_end<'a>(keys: &mut KeySet<'a>, group: Group, end: &'a Settlement) {
-    for line in lines_in(group, end) {
+fn name_end<'a>(keys: &mut KeySet<'a>, group: Group, customer: &'a ScopeKey, lines: impl Iterator<Item = &'a Line>) {
+    for line in lines {
         keys.limit(group, &line.claim.scope, line.claim.limit);
     }
-    OF_AN_END.into_iter().for_each(|shelf| keys.other(group, &end.customer, shelf));
+    OF_AN_END.into_iter().for_each(|shelf| keys.other(group, customer, shelf));
 }
 
 /// The lines of a settlement that lie in a group.
 pub(super) fn lines_in(group: Group, settlement: &Settlement) -> impl Iterator<Item = &Line> + Clone {
     settlement.lines.iter().filter(move |line| group.keeps(line.claim.scope.scope))
+}
+
+/// Those of them that change anything: a rate that was used as claimed stands as it does.
+pub(super) fn changed_in(group: Group, settlement: &Settlement) -> impl Iterator<Item = &Line> + Clone {
+    lines_in(group, settlement).filter(|line| line.changes())
 }
 
 /// `EVALSHA` of `renew.lua`.
@@ -259,6 +284,7 @@ enum Text<'a> {
     Customer(&'a str),
     Short([u8; 16]),
     Held(String),
+    Sums(Vec<u8>),
 }
 
 impl<'a> Call<'a> {
@@ -293,37 +319,36 @@ impl<'a> Call<'a> {
         for number in [mode, lease, waits, fixed, per_token, wanted, floor, ask.claims().count() as u64] {
             numbers.number(number);
         }
-        let lowered = admission.cost_of(granted);
         for (claim, limit) in ask.claims().zip(limits) {
             numbers.place(limit);
-            numbers.number(lowered.filter(|_| claim.measure == Measure::Money).unwrap_or(claim.amount));
+            numbers.number(ask.amount(claim));
         }
         self.texts.extend([Text::Reservation(admission.reservation), Text::Customer(&customer.owner)]);
     }
 
-    /// The end of a reservation as `ends.lua` reads it; `limits` are those of its lines.
-    fn end(
+    /// The end of a reservation as `ends.lua` reads it, with these lines, each with its limit.
+    fn end<'b>(
         &mut self,
         keys: &KeySet<'_>,
         group: Group,
         end: &Settlement,
         charged: bool,
-        limits: &mut impl Iterator<Item = usize>,
+        lines: impl Iterator<Item = (&'b Line, usize)>,
     ) {
         let numbers = &mut self.numbers;
         OF_AN_END.into_iter().for_each(|shelf| numbers.place(keys.place_of(group, &end.customer, shelf)));
         numbers.number(u64::from(charged));
-        numbers.place(lines_in(group, end).count());
+        let lines: Vec<_> = lines.collect();
+        numbers.place(lines.len());
         // What the hold record has, if everything is as this gateway knows it.
         let mut held = String::new();
-        for (Line { claim, actual, booked }, limit) in lines_in(group, end).zip(limits) {
+        for (Line { claim, actual, booked }, limit) in lines {
             numbers.place(limit);
             for number in [claim.amount, *actual, *booked] {
                 numbers.number(number);
             }
             if claim.is_budget() {
-                let key = Key { scope: &claim.scope, shelf: Shelf::of(claim.limit), group };
-                let _ = write!(held, "|{key} {} {booked} {}", claim.limit.as_str(), claim.amount.min(MAX_EXACT));
+                part(&mut held, group, claim, *booked, claim.amount);
             }
         }
         let short = end.reservation.bits().to_be_bytes();
@@ -339,10 +364,17 @@ impl<'a> Call<'a> {
                 Text::Customer(customer) => cmd.arg(customer),
                 Text::Short(bytes) => cmd.arg(&bytes),
                 Text::Held(parts) => cmd.arg(parts),
+                Text::Sums(numbers) => cmd.arg(numbers),
             };
         }
         cmd
     }
+}
+
+/// Adds what a hold record has of a budget that is claimed.
+pub(super) fn part(record: &mut String, group: Group, claim: &Claim, start: u64, amount: u64) {
+    let key = Key { scope: &claim.scope, shelf: Shelf::of(claim.limit), group };
+    let _ = write!(record, "|{key} {} {start} {}", claim.limit.as_str(), amount.min(MAX_EXACT));
 }
 
 /// A reservation id as the scripts know it: 32 hexadecimal digits.

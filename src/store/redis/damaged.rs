@@ -1,9 +1,12 @@
 //! Replies of a server that nobody vouches for: whatever comes is read or is a failure of the store, and never a panic or a made-up number.
 
+use super::call::{self, Ask};
+use super::floor::Floors;
+use super::slots::Group;
 use super::topology::{Address, Topology};
-use super::{documents, look, reply, series, stored};
-use crate::domain::{Boundaries, Period};
-use crate::limit::{Bucket, Claim, LimitName, Measure, Rule, Scope, ScopeKey};
+use super::{documents, look, reply, series, stands, stored};
+use crate::domain::{Boundaries, Period, ReservationId};
+use crate::limit::{Admission, Bucket, Claim, LimitName, Line, Measure, Rule, Scope, ScopeKey, Settlement};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -11,13 +14,16 @@ use redis::Value;
 
 /// Numbers as scripts pack them: those of a sound reply, those at the edges of what is exact, and those that are none.
 fn packed() -> impl Strategy<Value = Vec<u8>> {
-    let number = prop_oneof![
+    vec(number(), 0..40).prop_map(|numbers| numbers.iter().flat_map(|number| number.to_le_bytes()).collect())
+}
+
+fn number() -> impl Strategy<Value = f64> {
+    prop_oneof![
         6 => (-2..9_i32).prop_map(f64::from),
         2 => (0..64_i32).prop_map(|bit| 2_f64.powi(bit)),
         1 => any::<f64>(),
         1 => Just(0.5),
-    ];
-    vec(number, 0..40).prop_map(|numbers| numbers.iter().flat_map(|number| number.to_le_bytes()).collect())
+    ]
 }
 
 /// What the scripts store: a head, and states that say what kind they are of, which need not be true.
@@ -104,6 +110,29 @@ proptest! {
         let from = Address { host: "h".into(), port: 1 };
         if let Some(topology) = Topology::read(&value, &from) {
             prop_assert!(!topology.nodes.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_is_said_of_sums_is_read_or_a_failure(value in value(), (kind, numbers) in (prop::sample::select(vec![3, 5]), vec(number(), 3..6))) {
+        let claims: Vec<_> = claims().into_iter().filter(|claim| !matches!(claim.rule, Rule::Window { .. })).collect();
+        let (reservation, customer) = (ReservationId::new(1), claims[0].scope.clone());
+        let lines = claims.iter().map(|claim| Line { claim: claim.clone(), actual: 2, booked: 0 }).collect();
+        let end = Settlement { reservation, customer: customer.clone(), lines };
+        let admission = Admission { reservation, customer, claims, elastic: None, lease: 60 };
+        let (asks, floors) = ([Ask::all(&admission, Group::Whole)], Floors::new(9));
+        let (_, admitted) = call::admit("SHA", &asks, &floors, None);
+        let (_, ended) = call::settle("SHA", Group::Whole, &[(&end, true)], &floors, None);
+        let mut said: Vec<f64> = if kind == 3 { vec![9.0, 3.0] } else { vec![5.0] };
+        said.extend(numbers);
+        let said = Value::BulkString(said.iter().flat_map(|number| number.to_le_bytes()).collect());
+        for value in [value, said] {
+            if let Ok(Some(decided)) = stands::decided(&value, &admitted, &asks) {
+                prop_assert_eq!(decided.iter().map(|one| one.decision.verdicts.len()).collect::<Vec<_>>(), [2]);
+            }
+            if let Ok(Some(settled)) = stands::settled(&value, &ended, std::iter::once(end.lines.iter())) {
+                prop_assert_eq!(settled.iter().map(|one| one.left.len()).collect::<Vec<_>>(), [1]);
+            }
         }
     }
 

@@ -8,6 +8,7 @@
 //! That a server had lost something is an alarm: a line in the log at most once a minute, and a count for the metrics.
 
 use super::reply::{Decided, Settled};
+use crate::domain::Timestamp;
 use crate::limit::{Claim, LimitName, Line, ScopeKey};
 use foldhash::HashMap;
 use foldhash::fast::RandomState;
@@ -50,6 +51,7 @@ pub(super) struct Floors {
     /// Budgets a shard's younger memory may hold.
     most: usize,
     repaired: AtomicU64,
+    at: AtomicU64,
     alarmed: Mutex<Option<Instant>>,
 }
 
@@ -61,6 +63,7 @@ impl Floors {
             hasher: RandomState::default(),
             most: budgets.div_ceil(SHARDS).max(1),
             repaired: AtomicU64::new(0),
+            at: AtomicU64::new(0),
             alarmed: Mutex::new(None),
         }
     }
@@ -70,6 +73,11 @@ impl Floors {
         let key = (scope.clone(), limit);
         let shard = self.shard(scope).lock();
         shard.young.get(&key).or_else(|| shard.old.get(&key)).copied().unwrap_or_default()
+    }
+
+    /// When the server last decided, by its own clock; zero if it has not yet.
+    pub(super) fn at(&self) -> Timestamp {
+        Timestamp(self.at.load(Ordering::Relaxed))
     }
 
     /// Budgets that the server had lost something of.
@@ -85,6 +93,7 @@ impl Floors {
                 self.saw(&claim.scope, claim.limit, floor);
             }
         }
+        self.at.store(decided.decision.at.micros(), Ordering::Relaxed);
         self.alarm(decided.repaired);
     }
 

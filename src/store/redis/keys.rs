@@ -11,6 +11,7 @@ use crate::limit::{LimitName, Scope, ScopeKey};
 use foldhash::HashMap;
 use redis::{RedisWrite, ToRedisArgs};
 use std::fmt;
+use std::sync::LazyLock;
 
 /// What a key holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,6 +66,19 @@ pub(super) struct Key<'a> {
     pub(super) shelf: Shelf,
     /// In which group of books. Limits lie where their scope does; what is kept of a reservation lies in each group it claims from.
     pub(super) group: Group,
+}
+
+/// Whose the shelves are that all customers share.
+static ALL: LazyLock<ScopeKey> = LazyLock::new(|| ScopeKey { scope: Scope::Gateway, owner: "".into() });
+
+impl Key<'_> {
+    /// The same key: of shelves that customers share there is one, whoever asks for it.
+    fn shared(self) -> Self {
+        match (self.shelf, self.group) {
+            (Shelf::Plans, _) | (Shelf::Leases, Group::Whole | Group::Shared) => Self { scope: &ALL, ..self },
+            _ => self,
+        }
+    }
 }
 
 impl fmt::Display for Key<'_> {
@@ -159,6 +173,7 @@ struct Kept<'a> {
 
 impl<'a> Kept<'a> {
     fn add(&mut self, key: Key<'a>) {
+        let key = key.shared();
         let next = self.keys.len();
         if *self.places.entry(key).or_insert(next) == next {
             self.keys.push(key);
@@ -167,7 +182,7 @@ impl<'a> Kept<'a> {
 
     /// Counted from one.
     fn place(&self, key: &Key<'_>) -> usize {
-        1 + self.places.get(key).copied().expect("it was named before")
+        1 + self.places.get(&key.shared()).copied().expect("it was named before")
     }
 }
 
@@ -291,11 +306,26 @@ mod tests {
             set.limit(Group::Whole, scope, limit);
         }
         set.other(Group::Whole, &customer, Shelf::Holds);
+        // All customers share these.
+        let another = scope(Scope::Customer, "d");
+        for whose in [&customer, &another] {
+            set.other(Group::Whole, whose, Shelf::Leases);
+            set.known(Key { scope: whose, shelf: Shelf::Plans, group: Group::Whole });
+        }
         let names: Vec<_> = set.keys().map(ToString::to_string).collect();
-        let right = ["tg1:{shared}:pool:mini:rates", "tg1:{c:c}:rates", "tg1:{c:c}:budgets", "tg1:{c:c}:said", "tg1:{c:c}:holds"];
-        assert_eq!((names.as_slice(), set.limits(), set.values(), set.count()), (&right.map(String::from)[..], 3, 4, 5));
+        let right = [
+            "tg1:{shared}:pool:mini:rates",
+            "tg1:{c:c}:rates",
+            "tg1:{c:c}:budgets",
+            "tg1:{c:c}:said",
+            "tg1:{shared}:plans",
+            "tg1:{c:c}:holds",
+            "tg1:{shared}:leases",
+        ];
+        assert_eq!((names.as_slice(), set.limits(), set.values(), set.count()), (&right.map(String::from)[..], 3, 5, 7));
         assert_eq!(limits.map(|(scope, limit)| set.place_of_limit(Group::Whole, scope, limit)), [1, 2, 3, 2]);
-        assert_eq!((set.place_of_known(&said), set.place_of(Group::Whole, &customer, Shelf::Holds)), (4, 5));
+        assert_eq!((set.place_of_known(&said), set.place_of(Group::Whole, &customer, Shelf::Holds)), (4, 6));
+        assert_eq!([&customer, &another].map(|whose| set.place_of(Group::Whole, whose, Shelf::Leases)), [7, 7]);
     }
 
     #[test]

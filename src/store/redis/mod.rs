@@ -33,7 +33,9 @@ mod series;
 mod servers;
 mod slots;
 mod split;
+mod stands;
 mod stored;
+mod sums;
 mod told;
 mod topology;
 
@@ -214,15 +216,19 @@ impl RedisLedger {
         let sha = self.servers.scripts().settle();
         let command = |(slot, ends): &(u16, &[(usize, Group)])| {
             let settlements: Vec<_> = ends.iter().map(|(place, _)| (&part[calls[*place].0], calls[*place].2)).collect();
-            (*slot, call::settle(sha, ends[0].1, &settlements, &self.floors, now))
+            let (command, told) = call::settle(sha, ends[0].1, &settlements, &self.floors, now);
+            ((*slot, command), told)
         };
-        let replies = self.servers.all(batches.iter().map(command).collect()).await?;
+        let (commands, told): (Vec<_>, Vec<_>) = batches.iter().map(command).unzip();
+        let replies = self.servers.all(commands).await?;
         let mut known = vec![false; calls.len()];
-        for ((_, ends), reply) in batches.iter().zip(replies) {
-            let budgets = |(place, group): &(usize, Group)| {
-                call::lines_in(*group, &part[calls[*place].0]).filter(|line| line.claim.is_budget()).count()
+        for (((_, ends), reply), told) in batches.iter().zip(replies).zip(told) {
+            let lines = |(place, group): &(usize, Group)| call::changed_in(*group, &part[calls[*place].0]);
+            let budgets = |end: &(usize, Group)| lines(end).filter(|line| line.claim.is_budget()).count();
+            let all = match stands::settled(&reply, &told, ends.iter().map(lines))? {
+                Some(all) => all,
+                None => reply::settled(&reply, ends.iter().map(budgets))?,
             };
-            let all = reply::settled(&reply, ends.iter().map(budgets))?;
             for ((place, group), settled) in ends.iter().zip(all) {
                 self.floors.settled(call::lines_in(*group, &part[calls[*place].0]), &settled);
                 known[*place] = settled.known;

@@ -20,25 +20,25 @@ pub(super) struct Decided {
 }
 
 /// The numbers that a script answered, read one behind the other.
-struct Answers {
+pub(super) struct Answers {
     script: &'static str,
     numbers: std::vec::IntoIter<i64>,
 }
 
 impl Answers {
-    fn of(script: &'static str, reply: &Value) -> Result<Self, StoreError> {
+    pub(super) fn of(script: &'static str, reply: &Value) -> Result<Self, StoreError> {
         Ok(Self { script, numbers: numbers(script, reply)?.into_iter() })
     }
 
-    fn next(&mut self) -> Result<i64, StoreError> {
+    pub(super) fn next(&mut self) -> Result<i64, StoreError> {
         self.numbers.next().ok_or_else(|| StoreError::Failed(format!("{} gave too few numbers", self.script)))
     }
 
-    fn natural(&mut self) -> Result<u64, StoreError> {
+    pub(super) fn natural(&mut self) -> Result<u64, StoreError> {
         self.next().and_then(natural)
     }
 
-    fn end(self) -> Result<(), StoreError> {
+    pub(super) fn end(self) -> Result<(), StoreError> {
         match self.numbers.len() {
             0 => Ok(()),
             more => Err(StoreError::Failed(format!("{} gave {more} numbers too many", self.script))),
@@ -50,6 +50,9 @@ impl Answers {
         let how = self.next()?;
         if how == -1 {
             return Ok(Answer::Stale(Known { customer: self.natural()?, plans: self.natural()? }));
+        }
+        if !(0..=2).contains(&how) {
+            return Err(StoreError::Failed(format!("admit gave the answer {how}")));
         }
         let plain = how == 2;
         let (start_in, granted, repaired) = if plain { (0, -1, 0) } else { (self.natural()?, self.next()?, self.natural()?) };
@@ -110,12 +113,12 @@ impl Answers {
     }
 }
 
-fn of_bucket(outcome: Outcome, bucket: Bucket, state: BucketState, now: Timestamp) -> Verdict {
+pub(super) fn of_bucket(outcome: Outcome, bucket: Bucket, state: BucketState, now: Timestamp) -> Verdict {
     let (used, remaining) = (bucket.used(state), bucket.remaining(state));
     Verdict { outcome, used, held: 0, remaining, reset_in: bucket.full_in(state, now), booked: 0 }
 }
 
-fn of_budget(outcome: Outcome, cap: u64, boundaries: Boundaries, stands: [u64; 3], now: Timestamp) -> Verdict {
+pub(super) fn of_budget(outcome: Outcome, cap: u64, boundaries: Boundaries, stands: [u64; 3], now: Timestamp) -> Verdict {
     let [spent, held, booked] = stands;
     let ends = Timestamp::from_secs(boundaries.at(now).1);
     let remaining = cap.min(MAX_EXACT).saturating_sub(spent.saturating_add(held));

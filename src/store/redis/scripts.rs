@@ -2,6 +2,7 @@
 
 use redis::{Pipeline, Script};
 
+const BASE: &str = include_str!("../../../lua/base.lua");
 const STATES: &str = include_str!("../../../lua/states.lua");
 const LIMITS: &str = include_str!("../../../lua/limits.lua");
 const CALL: &str = include_str!("../../../lua/call.lua");
@@ -9,6 +10,9 @@ const CLAIMS: &str = include_str!("../../../lua/claims.lua");
 const ENDS: &str = include_str!("../../../lua/ends.lua");
 const ADMIT: &str = include_str!("../../../lua/admit.lua");
 const SETTLE: &str = include_str!("../../../lua/settle.lua");
+const TOGETHER: &str = include_str!("../../../lua/together.lua");
+const ADMIT_TOGETHER: &str = include_str!("../../../lua/admit_together.lua");
+const SETTLE_TOGETHER: &str = include_str!("../../../lua/settle_together.lua");
 const REPLACE: &str = include_str!("../../../lua/replace.lua");
 const RENEW: &str = include_str!("../../../lua/renew.lua");
 const LOWER: &str = include_str!("../../../lua/lower.lua");
@@ -46,24 +50,29 @@ struct Prepared {
 impl Scripts {
     /// Hashes them: once per process, not per call.
     pub(super) fn new(clustered: bool) -> Self {
-        let prepare = |shared: &str, parts: &[&str]| {
-            let source = format!("{shared}{}", parts.concat());
+        let prepare = |parts: &[&str]| {
+            let source = parts.concat();
             let sha = Script::new(&source).get_hash().to_owned();
             Prepared { source, sha }
         };
+        // What is seldom needed is one function: to define the several dozen in it costs more than most calls do without them.
+        let first = |one_by_one: &[&str], together: &str| {
+            let one_by_one = one_by_one.concat();
+            prepare(&[BASE, "local function one_by_one(...)\n", &one_by_one, "end\n", TOGETHER, together])
+        };
         Self {
-            admit: prepare(STATES, &[LIMITS, CALL, CLAIMS, ADMIT]),
-            settle: prepare(STATES, &[LIMITS, CALL, ENDS, SETTLE]),
-            replace: prepare(STATES, &[LIMITS, CALL, ENDS, CLAIMS, REPLACE]),
-            renew: prepare(STATES, &[RENEW]),
-            sweep: prepare(STATES, &[LIMITS, SWEEP]),
-            look: prepare(STATES, &[LIMITS, CALL, CLAIMS, LOOK]),
-            document_get: prepare(DOCUMENTS, &[DOCUMENT_GET]),
-            document_put: prepare(DOCUMENTS, &[DOCUMENT_PUT]),
-            document_put_many: prepare(DOCUMENTS, &[DOCUMENT_PUT_MANY]),
-            document_list: prepare(DOCUMENTS, &[DOCUMENT_LIST]),
-            series_add: prepare("", &[SERIES_ADD]),
-            lower: clustered.then(|| prepare(STATES, &[LIMITS, CALL, ENDS, LOWER])),
+            admit: first(&[STATES, LIMITS, CALL, CLAIMS, ADMIT], ADMIT_TOGETHER),
+            settle: first(&[STATES, LIMITS, CALL, ENDS, SETTLE], SETTLE_TOGETHER),
+            replace: prepare(&[BASE, STATES, LIMITS, CALL, ENDS, CLAIMS, REPLACE]),
+            renew: prepare(&[BASE, STATES, RENEW]),
+            sweep: prepare(&[BASE, STATES, LIMITS, SWEEP]),
+            look: prepare(&[BASE, STATES, LIMITS, CALL, CLAIMS, LOOK]),
+            document_get: prepare(&[DOCUMENTS, DOCUMENT_GET]),
+            document_put: prepare(&[DOCUMENTS, DOCUMENT_PUT]),
+            document_put_many: prepare(&[DOCUMENTS, DOCUMENT_PUT_MANY]),
+            document_list: prepare(&[DOCUMENTS, DOCUMENT_LIST]),
+            series_add: prepare(&[SERIES_ADD]),
+            lower: clustered.then(|| prepare(&[BASE, STATES, LIMITS, CALL, ENDS, LOWER])),
         }
     }
 

@@ -44,6 +44,13 @@ impl Packed {
         self.0.extend_from_slice(&(number.min(MAX_EXACT) as f64).to_le_bytes());
     }
 
+    /// One more that may be negative.
+    #[expect(clippy::cast_precision_loss, reason = "clamped to what a double holds exactly")]
+    pub(super) fn change(&mut self, change: i64) {
+        let exact = MAX_EXACT.cast_signed();
+        self.0.extend_from_slice(&(change.clamp(-exact, exact) as f64).to_le_bytes());
+    }
+
     /// One more, of a place or a count.
     pub(super) fn place(&mut self, place: usize) {
         self.number(place as u64);

@@ -18,17 +18,22 @@ pub(super) struct Told<'a> {
     claims: Vec<usize>,
 }
 
-struct Limit<'a> {
-    place: usize,
-    claim: &'a Claim,
-    rule: usize,
+pub(super) struct Limit<'a> {
+    /// The place of its key.
+    pub(super) place: usize,
+    /// The first claim on it.
+    pub(super) claim: &'a Claim,
+    /// Its rule, counted from zero.
+    pub(super) rule: usize,
+    /// What was last seen spent of a budget.
+    pub(super) floor: Floor,
     /// Its place among the limits as they were named.
     named: usize,
 }
 
 impl<'a> Told<'a> {
     /// Those of these claims, by request. All of their keys have their places.
-    pub(super) fn of<C>(keys: &KeySet<'_>, group: Group, requests: impl Iterator<Item = C>) -> Self
+    pub(super) fn of<C>(keys: &KeySet<'_>, group: Group, floors: &Floors, requests: impl Iterator<Item = C>) -> Self
     where
         C: Iterator<Item = &'a Claim>,
     {
@@ -54,7 +59,8 @@ impl<'a> Told<'a> {
                         rules.push(claim);
                         rules.len() - 1
                     });
-                    limits.push(Limit { place, claim, rule, named: next });
+                    let floor = if claim.is_budget() { floors.of(&claim.scope, claim.limit) } else { Floor::default() };
+                    limits.push(Limit { place, claim, rule, floor, named: next });
                 }
             }
         }
@@ -72,25 +78,39 @@ impl<'a> Told<'a> {
         self.limits.len()
     }
 
-    /// The limit of each claim, in the order of the claims.
+    /// All of them.
+    pub(super) fn limits(&self) -> &[Limit<'a>] {
+        &self.limits
+    }
+
+    /// Of each rule a claim that has it.
+    pub(super) fn rules(&self) -> &[&'a Claim] {
+        &self.rules
+    }
+
+    /// Whether any is told twice: under different rules, or since a request claims it twice.
+    pub(super) fn twice(&self) -> bool {
+        let twice = |pair: &[Limit<'_>]| pair[0].place == pair[1].place && pair[0].claim.limit == pair[1].claim.limit;
+        self.limits.windows(2).any(twice)
+    }
+
+    /// The limit of each claim, counted from one, in the order of the claims.
     pub(super) fn in_order(&self) -> impl Iterator<Item = usize> {
         self.claims.iter().copied()
     }
 
     /// Writes rules and limits.
-    pub(super) fn write(&self, numbers: &mut Packed, floors: &Floors) {
-        let twice = |pair: &[Limit<'_>]| pair[0].place == pair[1].place && pair[0].claim.limit == pair[1].claim.limit;
-        for count in [self.rules.len(), self.limits.len(), usize::from(self.limits.windows(2).any(twice))] {
+    pub(super) fn write(&self, numbers: &mut Packed) {
+        for count in [self.rules.len(), self.limits.len(), usize::from(self.twice())] {
             numbers.place(count);
         }
         self.rules.iter().for_each(|claim| rule(numbers, claim));
-        for Limit { place, claim, rule, named: _ } in &self.limits {
+        for Limit { place, claim, rule, floor, named: _ } in &self.limits {
             numbers.place(*place);
             numbers.number(u64::from(limit_number(claim.limit)));
             numbers.place(rule + 1);
             if claim.is_budget() {
-                let Floor { period, generation, spent } = floors.of(&claim.scope, claim.limit);
-                for number in [period, generation, spent] {
+                for number in [floor.period, floor.generation, floor.spent] {
                     numbers.number(number);
                 }
             }
