@@ -6,7 +6,7 @@
 //! cli        the commands: serve, demo, check, lab, suggest, reconcile, audit, request, key, health
 //! suggest    limits from recorded use; pure
 //! reconcile  the provider's exports beside the history; pure
-//! server     the listener: connections in, a graceful end
+//! server     the listener: connections in, the threads that serve them, a graceful end
 //! reload     another configuration while it runs, whole or not at all
 //! console    pages for operators, in a browser: overview, levels, customers, keys, requests, desk, lab, settings
 //! admin      the listener for operators: who may, and the desk
