@@ -108,6 +108,10 @@ impl Oracle {
             if self.states.get(&ask.key).is_some_and(other) {
                 continue;
             }
+            // A rate that was used as claimed is not touched: the plan may be another one since, and there is nothing to correct.
+            if claimed == actual && !matches!(ask.shape, Shape::Budget { .. }) {
+                continue;
+            }
             let mut state = self.at(now, ask);
             match (&mut state, ask.shape) {
                 (State::Bucket { level, .. }, Shape::Bucket { capacity, forgive, .. }) => {
