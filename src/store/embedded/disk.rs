@@ -9,8 +9,6 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-/// Memory for writes that are not yet in a table, per key space, bytes.
-const MEMTABLE: u64 = 16 << 20;
 /// All journal files together, bytes.
 const JOURNALS: u64 = 128 << 20;
 /// Threads that write tables. With a second one fjall 3.1 hands compactions to and fro between the two, without a pause, for as long
@@ -254,7 +252,10 @@ fn open(path: &Path) -> Result<Open, StoreError> {
 
 fn try_open(path: &Path) -> fjall::Result<Open> {
     let database = Database::builder(path).cache_size(CACHE).max_journaling_size(JOURNALS).worker_threads(WORKERS).open()?;
-    let space = |name| database.keyspace(name, || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE));
-    let spaces = [space("balances")?, space("holds")?, space("ledger")?, space("mark")?];
+    let space =
+        |name, megabytes: u64| database.keyspace(name, || KeyspaceCreateOptions::default().max_memtable_size(megabytes << 20));
+    // Each with the megabytes of keys and values that wait in memory for their table. Where they are small, as in all but the ledger, the
+    // list they wait in takes three times as much.
+    let spaces = [space("balances", 4)?, space("holds", 4)?, space("ledger", 4)?, space("mark", 1)?];
     Ok(Open { spaces, database, syncer: Syncer::start(path)? })
 }

@@ -74,14 +74,17 @@ impl Known {
     /// Ends a reservation: whatever it held is its caller's to give back.
     pub fn end(&mut self, id: ReservationId, now: Timestamp) {
         self.held.remove(&id);
-        if self.ended.insert(id) {
-            self.order.push_back((now, id));
-            while self.order.front().is_some_and(|(at, _)| now.since(*at) > REMEMBERED || self.order.len() > MOST) {
-                if let Some((_, old)) = self.order.pop_front() {
-                    self.ended.remove(&old);
-                }
+        if self.ended.contains(&id) {
+            return;
+        }
+        // The oldest go first, so that neither list ever doubles for one more than it holds at most.
+        while self.order.front().is_some_and(|(at, _)| now.since(*at) > REMEMBERED || self.order.len() >= MOST) {
+            if let Some((_, old)) = self.order.pop_front() {
+                self.ended.remove(&old);
             }
         }
+        self.ended.insert(id);
+        self.order.push_back((now, id));
     }
 
     /// What the reservations of a customer hold, by reservation. Looks at all there are.
