@@ -15,8 +15,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Memory for writes that are not yet in a table, per key space, bytes.
-const MEMTABLE: u64 = 16 << 20;
 /// All journal files together, bytes.
 const JOURNALS: u64 = 128 << 20;
 /// Threads that write tables. With a second one fjall 3.1 hands compactions to and fro between the two, without a pause, for as long
@@ -43,6 +41,9 @@ pub enum Space {
 /// Writes that belong together, the last one per key: present values to put, absent ones to remove.
 pub type Writes = BTreeMap<(Space, Vec<u8>), Option<Vec<u8>>>;
 
+/// An entry of the ends: its key and its value.
+pub type End = (Vec<u8>, Vec<u8>);
+
 /// What the writer needs of a disk. A trait so that a test can have one that is full.
 pub trait Disk: Send {
     /// One record, by its key.
@@ -63,11 +64,11 @@ pub trait Disk: Send {
     /// When it is uncertain whether it was written.
     fn commit(&mut self, writes: &Writes, last_version: u64) -> Result<(), StoreError>;
 
-    /// At most `most` keys of ends up to `now`, in order, from `from` on.
+    /// Entries of ends up to `now`, in order, from `from` on, until they are about `most` documents.
     ///
     /// # Errors
     /// When they cannot be read.
-    fn ended(&self, from: &[u8], now: Timestamp, most: usize) -> Result<Vec<Vec<u8>>, StoreError>;
+    fn ended(&self, from: &[u8], now: Timestamp, most: usize) -> Result<Vec<End>, StoreError>;
 
     /// Has everything committed flushed to the medium, soon.
     ///
@@ -255,11 +256,19 @@ impl Disk for Files {
         batch.commit().map_err(|error| self.failed(error))
     }
 
-    fn ended(&self, from: &[u8], now: Timestamp, most: usize) -> Result<Vec<Vec<u8>>, StoreError> {
+    fn ended(&self, from: &[u8], now: Timestamp, most: usize) -> Result<Vec<End>, StoreError> {
         let open = self.ready()?;
         let until = format::end_key(now.plus(1), &[]);
-        let items = open.space(Space::Ends).range::<&[u8], _>((Bound::Included(from), Bound::Excluded(until.as_slice())));
-        items.take(most).map(|item| Ok(Guard::key(item).map_err(|error| self.failed(error))?.to_vec())).collect()
+        let (mut ends, mut documents) = (Vec::new(), 0);
+        for item in open.space(Space::Ends).range::<&[u8], _>((Bound::Included(from), Bound::Excluded(until.as_slice()))) {
+            let (key, value) = item.into_inner().map_err(|error| self.failed(error))?;
+            documents += format::read_end(&key, &value).map_or(1, |(_, documents)| documents.len());
+            ends.push((key.to_vec(), value.to_vec()));
+            if documents >= most {
+                break;
+            }
+        }
+        Ok(ends)
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {
@@ -295,7 +304,10 @@ fn open(path: &Path) -> Result<Open, StoreError> {
 
 fn try_open(path: &Path) -> fjall::Result<Open> {
     let database = Database::builder(path).cache_size(CACHE).max_journaling_size(JOURNALS).worker_threads(WORKERS).open()?;
-    let space = |name| database.keyspace(name, || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE));
-    let spaces = [space("documents")?, space("order")?, space("ends")?, space("series")?];
+    let space =
+        |name, megabytes: u64| database.keyspace(name, || KeyspaceCreateOptions::default().max_memtable_size(megabytes << 20));
+    // Each with the megabytes of keys and values that wait in memory for their table. Where they are small, as in all but documents, the
+    // list they wait in takes three times as much.
+    let spaces = [space("documents", 8)?, space("order", 2)?, space("ends", 2)?, space("series", 4)?];
     Ok(Open { spaces, database, syncer: Syncer::start(path)? })
 }

@@ -4,6 +4,7 @@
 //! documents   collection 00 id             ->  version rank until value
 //! order       collection 00 rank id        ->  nothing       (listed collections)
 //! ends        until collection 00 id       ->  nothing       (documents with an end)
+//!             until 00 version             ->  documents     (the same, of those that a batch wrote without a look at what was there)
 //! ```
 //!
 //! Numbers are eight bytes, the most significant first, so that keys sort as they should. A collection is spelled by its name and not
@@ -84,9 +85,39 @@ pub fn end_key(until: Timestamp, document: &[u8]) -> Vec<u8> {
     joined(&[&until.micros().to_be_bytes(), document])
 }
 
-/// The end and the key of the document in such a key.
-pub fn read_end_key(key: &[u8]) -> Option<(Timestamp, &[u8])> {
+fn read_end_key(key: &[u8]) -> Option<(Timestamp, &[u8])> {
     number(key).map(|(until, document)| (Timestamp(until), document))
+}
+
+/// The key under which the ends of several documents are found. No other batch has its version.
+pub fn common_end_key(until: Timestamp, version: u64) -> Vec<u8> {
+    joined(&[&until.micros().to_be_bytes(), &[0], &version.to_be_bytes()])
+}
+
+/// What is found there: the key of each document behind its length.
+pub fn common_end_value<'a>(documents: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for key in documents {
+        // Ids are short: see `check_id`.
+        bytes.extend_from_slice(&u16::try_from(key.len()).unwrap_or(u16::MAX).to_be_bytes());
+        bytes.extend_from_slice(key);
+    }
+    bytes
+}
+
+/// When they end, and the keys of the documents that an entry of the ends is about.
+pub fn read_end<'a>(key: &'a [u8], value: &'a [u8]) -> Option<(Timestamp, Vec<&'a [u8]>)> {
+    let (until, document) = read_end_key(key)?;
+    if document.first() != Some(&0) {
+        return Some((until, vec![document]));
+    }
+    let (mut documents, mut rest) = (Vec::new(), value);
+    while let Some((length, behind)) = rest.split_first_chunk::<2>() {
+        let (document, behind) = behind.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
+        documents.push(document);
+        rest = behind;
+    }
+    Some((until, documents))
 }
 
 fn joined(parts: &[&[u8]]) -> Vec<u8> {
@@ -115,8 +146,14 @@ mod tests {
             assert_eq!(read_document_key(&key), Some((Collection::Tickets, id)));
             let order = order_key(Collection::Tickets, 258, id);
             assert_eq!(read_order_key(Collection::Tickets, &order), Some((258, id)));
-            assert_eq!(read_end_key(&end_key(Timestamp(9), &key)), Some((Timestamp(9), &*key)));
+            assert_eq!(read_end(&end_key(Timestamp(9), &key), &[]), Some((Timestamp(9), vec![&*key])));
         }
+        let keys = ["", "a\0b", "ä"].map(|id| document_key(Collection::Requests, id));
+        let value = common_end_value(keys.iter().map(Vec::as_slice));
+        let (end, all) = (common_end_key(Timestamp(9), 3), keys.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        assert_eq!(read_end(&end, &value), Some((Timestamp(9), all)));
+        assert_eq!(read_end(&end, &value[..value.len() - 1]), None, "cut off");
+        assert_ne!(end, common_end_key(Timestamp(9), 4));
         assert_eq!(read_document_key(b"nothing we know\0id"), None);
     }
 

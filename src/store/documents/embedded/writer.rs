@@ -10,6 +10,7 @@ use crate::domain::{Clock, Timestamp};
 use crate::store::StoreError;
 use crate::store::documents::{Document, Write, Written};
 use foldhash::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -56,6 +57,9 @@ struct Batch {
     writes: Writes,
     /// Documents as this batch leaves them.
     records: HashMap<Vec<u8>, Option<Record>>,
+    /// Keys of documents that were written without a look, by their ends: one entry for all of them instead of one each, which took as
+    /// much as the records of requests themselves.
+    ends: BTreeMap<Timestamp, Vec<Vec<u8>>>,
 }
 
 impl<D: Disk> Writer<D> {
@@ -102,6 +106,10 @@ impl<D: Disk> Writer<D> {
             // A record that cannot be read is the trouble of whoever asks for it.
             answers.push((ack, writes.iter().map(&mut decide).collect::<Result<Vec<_>, _>>()));
         }
+        for (until, keys) in std::mem::take(&mut batch.ends) {
+            let value = format::common_end_value(keys.iter().map(Vec::as_slice));
+            self.ends(&mut batch, format::common_end_key(until, self.version), value);
+        }
         let committed = if batch.writes.is_empty() { Ok(()) } else { self.commit(&batch.writes) };
         if let Err(error) = &committed {
             self.fails(error.clone());
@@ -134,12 +142,10 @@ impl<D: Disk> Writer<D> {
         self.version = self.clock.now().micros().max(self.version + 1);
         let version = self.version;
         let record = Record { document: Document { version, value }, rank: write.rank, until: write.until(now) };
-        if let Some(until) = record.until {
-            let end = format::end_key(until, &key);
-            if end < self.ended {
-                self.ended.clone_from(&end);
-            }
-            batch.writes.insert((Space::Ends, end), Some(Vec::new()));
+        match record.until {
+            Some(until) if write.is_blind() => batch.ends.entry(until).or_default().push(key.clone()),
+            Some(until) => self.ends(batch, format::end_key(until, &key), Vec::new()),
+            None => {}
         }
         if write.collection.is_listed() {
             let order = format::order_key(write.collection, write.rank, &write.id);
@@ -149,6 +155,14 @@ impl<D: Disk> Writer<D> {
         batch.records.insert(key, Some(record));
         self.written += 1;
         Ok(Written::Done(version))
+    }
+
+    /// Adds an entry to the ends.
+    fn ends(&mut self, batch: &mut Batch, key: Vec<u8>, value: Vec<u8>) {
+        if key < self.ended {
+            self.ended.clone_from(&key);
+        }
+        batch.writes.insert((Space::Ends, key), Some(value));
     }
 
     fn commit(&mut self, writes: &Writes) -> Result<(), StoreError> {
@@ -183,15 +197,17 @@ impl<D: Disk> Writer<D> {
     fn upkeep(&mut self) -> Result<(), StoreError> {
         let now = self.clock.now();
         let ended = self.disk.ended(&self.ended, now, REMOVED + 2 * std::mem::take(&mut self.written))?;
-        if let Some(last) = ended.last().cloned() {
+        if let Some((last, _)) = ended.last().cloned() {
             let mut batch = Batch::default();
-            for end in ended {
-                // A record that cannot be read must not keep the others from ending.
-                if let Some((until, key)) = format::read_end_key(&end)
-                    && let Ok(Some(record)) = self.disk.record(key)
-                    && record.until == Some(until)
-                {
-                    batch.remove(key, &record, None);
+            for (end, value) in ended {
+                // What cannot be read must not keep the others from ending.
+                let (until, keys) = format::read_end(&end, &value).unwrap_or_default();
+                for key in keys {
+                    if let Ok(Some(record)) = self.disk.record(key)
+                        && record.until == Some(until)
+                    {
+                        batch.remove(key, &record, None);
+                    }
                 }
                 batch.writes.insert((Space::Ends, end), None);
             }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::store::documents::embedded::disk::End;
 use crate::store::documents::{Collection, Expected};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -41,13 +42,20 @@ impl Disk for Fake {
         }
         Ok(())
     }
-    fn ended(&self, from: &[u8], now: Timestamp, most: usize) -> Result<Vec<Vec<u8>>, StoreError> {
+    fn ended(&self, from: &[u8], now: Timestamp, most: usize) -> Result<Vec<End>, StoreError> {
         let mut state = self.0.lock();
         let until = format::end_key(now.plus(1), &[]);
         let range = (Space::Ends, from.to_vec())..(Space::Ends, until);
-        let keys: Vec<Vec<u8>> = state.spaces.range(range).take(most).map(|((_, key), _)| key.clone()).collect();
-        state.walked += keys.len();
-        Ok(keys)
+        let (mut ends, mut documents) = (Vec::new(), 0);
+        for ((_, key), value) in state.spaces.range(range) {
+            documents += format::read_end(key, value).map_or(1, |(_, keys)| keys.len());
+            ends.push((key.clone(), value.clone()));
+            if documents >= most {
+                break;
+            }
+        }
+        state.walked += ends.len();
+        Ok(ends)
     }
     fn sync(&mut self) -> Result<(), StoreError> {
         Ok(())
@@ -79,6 +87,11 @@ fn writer(disk: &Fake) -> (Writer<Fake>, mpsc::Sender<Message>, Arc<Hand>) {
 fn ticket(id: &str, keep: Option<Duration>) -> Write {
     let value = Some(Bytes::from_static(b"x"));
     Write { collection: Collection::Tickets, id: id.into(), expected: Expected::Anything, value, keep, rank: 7 }
+}
+
+/// The record of a request, which is written without a look.
+fn request(id: &str, keep: u64) -> Write {
+    Write { collection: Collection::Requests, rank: 0, ..ticket(id, Some(Duration::from_secs(keep))) }
 }
 
 /// Has it write these in one batch and gives what became of them.
@@ -155,6 +168,32 @@ fn a_tick_removes_a_bounded_number() {
     *clock.0.lock() = NOW.plus(1_000_000);
     writer.tick();
     assert_eq!(disk.0.lock().spaces.len(), 3 * 8);
+    writer.tick();
+    assert_eq!(disk.0.lock().spaces.len(), 0);
+}
+
+#[test]
+fn records_of_one_batch_share_the_entry_of_their_end_and_each_ends_when_it_should() {
+    let disk = Fake::default();
+    let (mut writer, _inbox, clock) = writer(&disk);
+    let ends = |disk: &Fake| disk.0.lock().spaces.keys().filter(|(space, _)| *space == Space::Ends).count();
+    let documents = |disk: &Fake| disk.0.lock().spaces.keys().filter(|(space, _)| *space == Space::Documents).count();
+    let writes: Vec<_> = (0..100).map(|n| request(&n.to_string(), 1 + n % 2)).collect();
+    told(&mut writer, &writes);
+    assert_eq!((documents(&disk), ends(&disk)), (100, 2), "one for each second in which some end");
+    // The same instant, another batch: the entries of the first stay what they are.
+    told(&mut writer, &[request("0", 1), request("1", 9)]);
+    assert_eq!((documents(&disk), ends(&disk)), (100, 4));
+    // One that was looked at when it was replaced has an end of its own.
+    told(&mut writer, &[Write { expected: Expected::Version(NOW.micros() + 2), ..request("2", 9) }]);
+    assert_eq!((documents(&disk), ends(&disk)), (100, 5));
+    *clock.0.lock() = NOW.plus(1_000_000);
+    writer.tick();
+    assert_eq!((documents(&disk), ends(&disk)), (51, 3), "the even ones are gone but for 2, which was prolonged");
+    *clock.0.lock() = NOW.plus(2_000_000);
+    writer.tick();
+    assert_eq!((documents(&disk), ends(&disk)), (2, 2), "1 and 2");
+    *clock.0.lock() = NOW.plus(9_000_000);
     writer.tick();
     assert_eq!(disk.0.lock().spaces.len(), 0);
 }
