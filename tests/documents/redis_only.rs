@@ -38,6 +38,41 @@ async fn keys_are_versioned_tagged_and_gone_with_what_they_held() {
 }
 
 #[tokio::test]
+async fn what_is_kept_of_requests_is_written_without_a_script_and_read_as_ever() {
+    let (server, store) = store();
+    let requests = [(Collection::Requests, "req_{1}"), (Collection::ProviderRequests, "resp_1")];
+    let write = |(collection, id): (Collection, &str)| Write { collection, ..kept(&reply(id), 60) };
+    let mut writes = requests.map(write).to_vec();
+    // Others go with them, and one that is for ever.
+    writes.extend([reply("a"), reply("b"), Write { keep: None, ..write((Collection::Requests, "req_2")) }]);
+    let calls = || {
+        let stats: String = redis::cmd("INFO").arg("commandstats").query(&mut server.connection()).expect("it answers");
+        let of = |name: &str| stats.lines().find(|line| line.starts_with(&format!("cmdstat_{name}:"))).map(str::to_owned);
+        let count = |line: String| line.split(['=', ',']).nth(1).and_then(|calls| calls.parse::<u64>().ok());
+        ["evalsha", "getrange"].map(|name| of(name).and_then(count).unwrap_or(0))
+    };
+    store.documents.put_all(&writes, None).await.expect("it answers"); // loads the scripts
+    let before = calls();
+    store.documents.put_all(&writes[..2], None).await.expect("it answers");
+    assert_eq!(calls(), before, "no script");
+    store.documents.put_all(&writes, None).await.expect("it answers");
+    assert_eq!(calls()[0], before[0] + 1, "one for the replies and what is for ever");
+    for write in &writes {
+        let found = store.documents.get(write.collection, &write.id, None).await.expect("it answers").expect("it is there");
+        assert_eq!(Some(found.value), write.value, "{}", write.id);
+    }
+    for (key, lives) in [("tg1:{d:request:req_%7b1%7d}", 50_000..=60_000), ("tg1:{d:request:req_2}", -1..=-1)] {
+        let left: i64 = redis::cmd("PTTL").arg(key).query(&mut server.connection()).expect("it answers");
+        assert!(lives.contains(&left), "{key}: {left} ms");
+    }
+    // What was written so can still be replaced and removed by whoever looks first.
+    let found = store.documents.get(Collection::Requests, "req_{1}", None).await.expect("it answers").expect("it is there");
+    let removal = Write { expected: Expected::Version(found.version), value: None, ..writes[0].clone() };
+    assert_eq!(store.documents.put(&removal, None).await, Ok(Written::Done(0)));
+    assert_eq!(store.documents.get(Collection::Requests, "req_{1}", None).await, Ok(None));
+}
+
+#[tokio::test]
 async fn what_ended_leaves_a_listed_collection_with_later_calls() {
     let (server, store) = store();
     let writes: Vec<Write> = (0..20).map(|n| kept(&ticket(&n.to_string(), 0), 60)).collect();

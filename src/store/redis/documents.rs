@@ -4,21 +4,24 @@
 //! listed one live under one tag with their order, so that a write of both is one step. The layout stands at the top of
 //! `lua/documents.lua`. They have a connection of their own: a reply of a megabyte must not stand before an admission.
 
+use super::away::Away;
 use super::scripts::Scripts;
 use super::servers::Servers;
 use super::slots;
 use crate::config::policy::{RedisServers, Secret};
-use crate::domain::Timestamp;
+use crate::domain::{Clock, Timestamp};
 use crate::limit::bucket::MAX_EXACT;
 use crate::store::StoreError;
 use crate::store::documents::{Collection, Document, Documents, Expected, Listed, MAX_PAGE, Page, Write, Written, check_id};
 use crate::store::series::Series;
+use crate::telemetry::SystemClock;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use redis::{Cmd, Value};
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -30,23 +33,12 @@ const WRITES_PER_CALL: usize = 128;
 const WRITES_PER_SCRIPT: usize = 32;
 /// Bytes of values in one round trip, unless a single one is larger.
 const BYTES_PER_CALL: usize = 1 << 20;
-/// Calls that get no reply, one after the other, until the server is taken for away.
-const SILENT_CALLS: u32 = 3;
-/// How long it is not asked then; at first, and at most.
-const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
-
+/// Bytes of a record before its value.
+const HEAD: usize = 48;
 /// See the module.
 pub struct RedisDocuments {
     servers: Servers,
     away: Mutex<Away>,
-}
-
-/// Whether the server is asked at all. While it is away one call at a time finds out whether it is back, and the others fail at once.
-#[derive(Debug, Default)]
-struct Away {
-    silent: u32,
-    pause: Duration,
-    ask_at: Option<Instant>,
 }
 
 impl RedisDocuments {
@@ -134,6 +126,27 @@ impl RedisDocuments {
         (0, command)
     }
 
+    /// What is kept of a request is written once, under an id of its own: no script is needed to find that it is not there, and making
+    /// its strings there took twice as long as writing them. Its version is this machine's time, which nobody compares, and its end the
+    /// server's to see, as of all keys.
+    fn put_plainly(write: &Write) -> Option<(u16, Cmd)> {
+        let of_a_request = matches!(write.collection, Collection::Requests | Collection::ProviderRequests);
+        let kept = u64::try_from(write.keep?.as_micros().div_ceil(1_000)).ok()?;
+        if !of_a_request || !write.is_blind() || !(1..MAX_EXACT / 1_000).contains(&kept) {
+            return None;
+        }
+        let Write { collection, id, value, rank, .. } = write;
+        let value = value.as_deref().unwrap_or_default();
+        let mut record = Vec::with_capacity(HEAD + value.len());
+        let version = SystemClock.now().micros();
+        write!(record, "{version:016}{:016}{rank:016x}", 0).expect("memory takes everything");
+        record.extend_from_slice(value);
+        let [key] = &keys(*collection, id)[..] else { return None };
+        let mut command = redis::cmd("SET");
+        command.arg(key).arg(record).arg("PX").arg(kept);
+        Some((slots::of_key(key), command))
+    }
+
     /// The calls that some writes take, in their order.
     fn put_commands(&self, writes: &[Write], now: Option<Timestamp>) -> Vec<(u16, Cmd)> {
         // In a cluster each lies in a slot of its own.
@@ -141,9 +154,11 @@ impl RedisDocuments {
             let one = matches!(self.servers, Servers::One(_)) && !write.collection.is_listed();
             one && write.expected == Expected::Anything && write.value.is_some()
         };
-        let runs = writes.chunk_by(|one, other| blind(one) && blind(other));
+        // A time that is passed in is for a script to go by.
+        let plain = |write: &Write| if now.is_none() { Self::put_plainly(write) } else { None };
+        let runs = writes.chunk_by(|one, other| blind(one) && blind(other) && plain(one).is_none());
         let command = |run: &[Write]| match run {
-            [write] => self.put_command(write, now),
+            [write] => plain(write).unwrap_or_else(|| self.put_command(write, now)),
             run => self.put_many_command(run, now),
         };
         runs.flat_map(|run| run.chunks(WRITES_PER_SCRIPT)).map(command).collect()
@@ -201,8 +216,8 @@ impl Documents for RedisDocuments {
             while !left.is_empty() {
                 let (some, rest) = left.split_at(round_trip(left));
                 for reply in self.call(self.put_commands(some, now)).await? {
-                    // The number of writes that went through whatever was there.
-                    if !matches!(reply, Value::Int(_)) {
+                    // Written whatever was there: alone, or so many by a script.
+                    if !matches!(reply, Value::Okay | Value::Int(_)) {
                         written(reply)?;
                     }
                 }
@@ -236,33 +251,6 @@ impl Documents for RedisDocuments {
 
     fn series(&self) -> &dyn Series {
         self
-    }
-}
-
-// === impl Away ===
-
-impl Away {
-    fn ask(&mut self, now: Instant) -> Result<(), StoreError> {
-        let Some(ask_at) = self.ask_at else { return Ok(()) };
-        if now < ask_at {
-            return Err(StoreError::Away("redis gave no reply to several calls"));
-        }
-        // This call finds out; those that come meanwhile do not wait with it.
-        self.ask_at = Some(now + self.pause);
-        Ok(())
-    }
-
-    fn heard(&mut self, replies: &Result<Vec<Value>, StoreError>, now: Instant) {
-        if !matches!(replies, Err(StoreError::Unreachable(_))) {
-            *self = Self::default();
-            return;
-        }
-        self.silent = self.silent.saturating_add(1);
-        if self.silent >= SILENT_CALLS {
-            let [first, most] = PAUSES;
-            self.pause = (self.pause * 2).clamp(first, most);
-            self.ask_at = Some(now + self.pause);
-        }
     }
 }
 
@@ -389,24 +377,5 @@ mod tests {
         }
         assert!(listed(Value::Nil, &mut Vec::new()).is_err());
         assert!(listed(Value::Array(vec![Value::Int(0), Value::BulkString(b"zz".to_vec())]), &mut Vec::new()).is_err());
-    }
-
-    #[test]
-    fn a_silent_server_is_asked_by_one_call_at_a_time() {
-        let (mut away, start) = (Away::default(), Instant::now());
-        let silence = Err(StoreError::Unreachable("no reply".into()));
-        for _ in 0..SILENT_CALLS {
-            assert_eq!(away.ask(start), Ok(()));
-            away.heard(&silence, start);
-        }
-        assert!(matches!(away.ask(start), Err(StoreError::Away(_))));
-        let later = start + PAUSES[0];
-        assert_eq!(away.ask(later), Ok(()), "this one finds out");
-        assert!(away.ask(later).is_err(), "the others do not wait with it");
-        away.heard(&silence, later);
-        assert!(away.ask(later + PAUSES[0]).is_err(), "the pause grows");
-        assert_eq!(away.ask(later + 2 * PAUSES[0]), Ok(()));
-        away.heard(&Err(StoreError::Failed("LOADING".into())), later);
-        assert_eq!(away.ask(later), Ok(()), "it speaks");
     }
 }

@@ -14,6 +14,7 @@
 
 mod asks;
 pub mod audit;
+mod away;
 mod call;
 mod cluster;
 mod confirm;
