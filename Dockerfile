@@ -9,7 +9,7 @@ COPY . .
 # The caches outlive the layer, so a change to one file does not compile the world again.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/build/target \
-    cargo build --profile dist --locked --bin tollgate \
+    dist/build.sh \
     && install -D target/dist/tollgate /out/usr/local/bin/tollgate \
     && install -d /out/var/lib/tollgate /out/etc/tollgate
 

@@ -61,7 +61,7 @@ fi
 
 target=${CARGO_TARGET_DIR:-$root/target}
 if [[ $build ]]; then
-    cargo build --profile dist --locked --bin tollgate --manifest-path "$root/Cargo.toml" --target-dir "$target"
+    CARGO_TARGET_DIR=$target "$root/dist/build.sh"
     cargo build --release --locked --manifest-path "$here/table/Cargo.toml" --target-dir "$target/table"
 fi
 
