@@ -16,11 +16,12 @@ counts=$target/counts
 profdata() { find "$(rustc --print sysroot)" -name llvm-profdata -type f | head -n 1; }
 [[ $(profdata) ]] || rustup component add llvm-tools
 
-rm -rf "$counts"
 CARGO_ENCODED_RUSTFLAGS="-Cprofile-generate=$counts" \
     cargo build --profile dist --locked --bin tollgate --manifest-path "$root/Cargo.toml" --target-dir "$target"
 cargo build --release --locked --manifest-path "$root/benches/table/Cargo.toml" --target-dir "$target/table"
 
+# What was counted so far are programs of the build.
+rm -rf "$counts"
 ulimit -n "$(ulimit -Hn)"
 for row in embedded-warm embedded-new redis-warm one-connection streams flood; do
     # The bars are not for a gateway that counts.
