@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Records what the gateway is busy with, for dist/build.sh: dist/profile.gz and, with which compiler, dist/rustc.
 #
-#   dist/train.sh                        some 25 minutes on two cores
+#   dist/train.sh                        some 15 minutes on two cores
 #
 # Builds the gateway with counters, has the rows of the benchmark that are about different paths measure it for two seconds each (known and
 # new prompts, Redis, streams, refusals, one connection), and merges what was counted. Needs rustup for llvm-tools, and what
