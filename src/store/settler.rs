@@ -22,10 +22,6 @@ use tokio::sync::{mpsc, watch};
 /// Settlements in one call to the ledger.
 const BATCH: usize = 128;
 /// Between the first failure and the next attempt; doubles up to [`LONGEST_PAUSE`].
-/// How long settlements gather after a call, where one is made after the other: half of what a script does is the same for one and for
-/// sixteen. The first one after a quiet time goes at once, and so do [`ENOUGH`] of them.
-const GATHER: Duration = Duration::from_millis(2);
-const ENOUGH: usize = 32;
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// How often a batch at which the ledger panics is repeated.
@@ -218,11 +214,7 @@ async fn run(ledger: Arc<dyn Ledger>, mut settlements: mpsc::Receiver<Queued>, c
                     drop(outstanding);
                 });
             }
-            Some(()) = under_way.next(), if !under_way.is_empty() => {
-                if most == 1 && settlements.len() < ENOUGH && !settlements.is_closed() {
-                    tokio::time::sleep(GATHER).await;
-                }
-            }
+            Some(()) = under_way.next(), if !under_way.is_empty() => {}
         }
     }
     while under_way.next().await.is_some() {}

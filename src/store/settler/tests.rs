@@ -89,28 +89,6 @@ async fn an_outage_loses_nothing_doubles_nothing_and_keeps_the_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_that_come_together_gather_for_a_moment_and_a_lone_one_does_not() {
-    let (settler, ledger) = recorded(Recorder::default(), 500);
-    let before = tokio::time::Instant::now();
-    let settled = async |count: u64| {
-        while settler.status().settled < count {
-            tokio::task::yield_now().await;
-        }
-        before.elapsed()
-    };
-    settler.try_place().expect("room").settle(settlement(0));
-    assert_eq!(settled(1).await, Duration::ZERO, "at once");
-    for id in 1..5 {
-        settler.try_place().expect("room").settle(settlement(id));
-        tokio::time::advance(GATHER / 8).await;
-    }
-    assert_eq!(*ledger.batches.lock(), [1], "so far");
-    tokio::time::advance(GATHER).await;
-    settled(5).await;
-    assert_eq!(*ledger.batches.lock(), [1, 4]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn places_are_bounded_and_come_back() {
     let (settler, ledger) = recorded(Recorder { failures: AtomicU64::new(1), ..Recorder::default() }, 2);
     let first = settler.try_place().expect("room");
