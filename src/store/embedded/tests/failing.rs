@@ -135,7 +135,9 @@ async fn a_caller_that_leaves_while_the_disk_writes_takes_its_hold_along() {
         if id % 2 == 0 {
             // Also when the write is through before the caller leaves.
             let mut admit = ledger.admit(&admission, None);
+            let stuck = disk.0.lock();
             assert!((&mut admit).now_or_never().is_none());
+            drop(stuck);
             ledger.flush().await.expect("written");
             drop(admit);
         }
