@@ -1,7 +1,8 @@
 # syntax=docker/dockerfile:1
 # Tollgate in a container: `docker build -t tollgate .`, then see docker-compose.yml.
 
-ARG RUST_VERSION=1
+# The compiler that dist/profile.gz was recorded with; another one builds without it.
+ARG RUST_VERSION=1.95.0
 
 FROM rust:${RUST_VERSION}-bookworm AS build
 WORKDIR /build

@@ -48,6 +48,16 @@ fn pairs(map: &BTreeMap<String, String>) -> Vec<(&str, &str)> {
 }
 
 #[test]
+fn the_image_is_built_by_the_compiler_of_the_recorded_profile() {
+    let recorded = document("dist/rustc");
+    let version = recorded.split_whitespace().nth(1).expect("rustc and its version");
+    assert_eq!(instruction("ARG"), format!("RUST_VERSION={version}"));
+    assert!(instruction("FROM rust:").starts_with("${RUST_VERSION}-"));
+    assert!(document("Dockerfile").lines().any(|line| line.trim().starts_with("dist/build.sh ")));
+    assert!(document(".dockerignore").lines().any(|line| line == "!dist"));
+}
+
+#[test]
 fn the_configuration_gets_every_variable_it_needs_and_the_readme_names_them() {
     let (given, required) = environment(&file());
     let (status, out, _) = run(&["check", "--config", "config/compose.toml"], &pairs(&given));

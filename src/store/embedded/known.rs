@@ -155,6 +155,7 @@ mod tests {
             known.end(id(n), Timestamp(0));
         }
         assert_eq!((known.ended.len(), known.order.len()), (MOST, MOST));
+        assert!(known.order.capacity() <= MOST, "it did not double for the last one");
     }
 
     #[test]

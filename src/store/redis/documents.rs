@@ -129,22 +129,16 @@ impl RedisDocuments {
     /// What is kept of a request is written once, under an id of its own: no script is needed to find that it is not there, and making
     /// its strings there took twice as long as writing them. Its version is this machine's time, which nobody compares, and its end the
     /// server's to see, as of all keys.
-    fn put_plainly(write: &Write) -> Option<(u16, Cmd)> {
-        let of_a_request = matches!(write.collection, Collection::Requests | Collection::ProviderRequests);
-        let kept = u64::try_from(write.keep?.as_micros().div_ceil(1_000)).ok()?;
-        if !of_a_request || !write.is_blind() || !(1..MAX_EXACT / 1_000).contains(&kept) {
-            return None;
-        }
-        let Write { collection, id, value, rank, .. } = write;
+    fn put_plainly(Write { collection, id, value, keep, rank, .. }: &Write) -> (u16, Cmd) {
         let value = value.as_deref().unwrap_or_default();
         let mut record = Vec::with_capacity(HEAD + value.len());
         let version = SystemClock.now().micros();
         write!(record, "{version:016}{:016}{rank:016x}", 0).expect("memory takes everything");
         record.extend_from_slice(value);
-        let [key] = &keys(*collection, id)[..] else { return None };
+        let keys = keys(*collection, id);
         let mut command = redis::cmd("SET");
-        command.arg(key).arg(record).arg("PX").arg(kept);
-        Some((slots::of_key(key), command))
+        command.arg(&keys[0]).arg(record).arg("PX").arg(keep.and_then(millis).unwrap_or_default());
+        (slots::of_key(&keys[0]), command)
     }
 
     /// The calls that some writes take, in their order.
@@ -155,10 +149,11 @@ impl RedisDocuments {
             one && write.expected == Expected::Anything && write.value.is_some()
         };
         // A time that is passed in is for a script to go by.
-        let plain = |write: &Write| if now.is_none() { Self::put_plainly(write) } else { None };
-        let runs = writes.chunk_by(|one, other| blind(one) && blind(other) && plain(one).is_none());
+        let plain = |write: &Write| now.is_none() && is_plain(write);
+        let runs = writes.chunk_by(|one, other| blind(one) && blind(other) && !plain(one) && !plain(other));
         let command = |run: &[Write]| match run {
-            [write] => plain(write).unwrap_or_else(|| self.put_command(write, now)),
+            [write] if plain(write) => Self::put_plainly(write),
+            [write] => self.put_command(write, now),
             run => self.put_many_command(run, now),
         };
         runs.flat_map(|run| run.chunks(WRITES_PER_SCRIPT)).map(command).collect()
@@ -252,6 +247,17 @@ impl Documents for RedisDocuments {
     fn series(&self) -> &dyn Series {
         self
     }
+}
+
+/// Whether a write needs no script: of what is kept of a request, and with an end.
+fn is_plain(write: &Write) -> bool {
+    let of_a_request = matches!(write.collection, Collection::Requests | Collection::ProviderRequests);
+    of_a_request && write.is_blind() && write.keep.and_then(millis).is_some()
+}
+
+/// For how long a key is kept. `None` where that is no time at all, or longer than a number is exact.
+fn millis(keep: Duration) -> Option<u64> {
+    u64::try_from(keep.as_micros().div_ceil(1_000)).ok().filter(|kept| (1..MAX_EXACT / 1_000).contains(kept))
 }
 
 /// The keys of a document. An id may be any text, so what would end or begin a tag is spelled out.

@@ -90,6 +90,30 @@ pub fn decode(mut bytes: &[u8]) -> Option<Row> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::series::{Kind, Peak};
+
+    fn batch(minute: u64) -> Batch {
+        let key = RowKey { kind: Kind::CustomerDay, day: 0, id: "c".to_owned() };
+        let peaks = vec![Peak { name: "rpm".into(), minute, amount: 1 }];
+        Batch { gateway: 1, number: 1, today: 0, additions: vec![Addition { key, sums: Vec::new(), peaks, keep: 1 }] }
+    }
+
+    #[test]
+    fn minutes_are_apart_by_whose_and_which_they_are_until_they_close() {
+        let mut minutes = Minutes::default();
+        let key = |id: &str| RowKey { kind: Kind::CustomerDay, day: 0, id: id.to_owned() };
+        assert_eq!([2, 3].map(|amount| minutes.add(&key("a"), "rpm", 100, amount)), [2, 5]);
+        for (id, name, minute) in [("b", "rpm", 100), ("a", "tpm", 100), ("a", "rpm", 101)] {
+            assert_eq!(minutes.add(&key(id), name, minute, 1), 1, "{id} {name} {minute}");
+        }
+        minutes.close(&batch(100 + OPEN_MINUTES));
+        assert_eq!((minutes.count, minutes.add(&key("a"), "rpm", 100, 1)), (4, 6), "it may still grow");
+        minutes.close(&batch(101 + OPEN_MINUTES));
+        assert_eq!((minutes.count, minutes.add(&key("a"), "rpm", 100, 1)), (1, 1), "closed, and begun anew");
+        minutes.count = MOST_MINUTES;
+        assert_eq!([minutes.add(&key("new"), "rpm", 101, 1), minutes.add(&key("new"), "rpm", 101, 1)], [1, 1], "not kept");
+        assert_eq!(minutes.add(&key("a"), "rpm", 101, 1), 2, "what is kept goes on");
+    }
 
     #[test]
     fn a_row_reads_as_it_was_written_and_half_of_one_does_not() {
