@@ -25,6 +25,7 @@ async fn kept(bed: &Bed, reply: &reqwest::Response) -> Entry {
 async fn a_request_that_was_served_is_found_by_both_ids_with_what_it_cost() {
     let bed = Bed::new().await;
     let asked = bed.chat("t", "m-big", "").header("x-request-class", "faq").header("x-user-id", "u1");
+    let before = bed.gateway.clock.now().micros();
     let reply = asked.send().await.expect("an answer");
     assert_eq!(reply.status(), 200);
     let theirs = reply.headers()["x-request-id"].to_str().expect("text").to_owned();
@@ -38,6 +39,8 @@ async fn a_request_that_was_served_is_found_by_both_ids_with_what_it_cost() {
     assert_eq!((entry.input_tokens, entry.output_tokens), (Some(usage.input()), Some(usage.total_output())));
     assert_eq!(entry.cost_nano_usd, bed.provider_cost().get());
     assert!(entry.admitted_us <= entry.first_byte_us && entry.first_byte_us <= Some(entry.duration_us), "{entry:?}");
+    let while_asked = before..=bed.gateway.clock.now().micros();
+    assert!(entry.decided_at_us.is_some_and(|at| while_asked.contains(&at)), "{entry:?}");
     assert_eq!(entry.provider_request_id.as_deref(), Some(&*theirs));
     assert_eq!(bed.gateway.records.find(&theirs).await, Ok(Some(entry)));
     bed.assert_books(&["t"]).await;
@@ -55,6 +58,7 @@ async fn a_refused_request_is_kept_with_the_limit_that_refused() {
     assert!(entry.refused_asked.is_some_and(|asked| asked > 0), "{entry:?}");
     assert_eq!((entry.status, entry.attempts, entry.cost_nano_usd), (402, 0, 0));
     assert_eq!(entry.input_tokens, None);
+    assert!(entry.decided_at_us.is_some(), "a refusal is a decision: {entry:?}");
     bed.assert_books(&["poor"]).await;
 }
 

@@ -75,6 +75,9 @@ pub struct Entry {
     pub output_tokens: Option<u64>,
     pub usage_estimated: bool,
     pub cost_nano_usd: u64,
+    /// Microseconds since 1970 by the store's clock: when the limits decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decided_at_us: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admitted_us: Option<u64>,
     pub waited_us: u64,

@@ -104,6 +104,7 @@ async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<
     };
     call.who.record.end(step, asked.as_ref().err().map(Rejection::cause));
     let (admission, decision, taken) = asked?;
+    call.who.record.note(|facts| facts.decided = Some(decision.at));
     gateway.watch(&call.who, &admission.claims, &decision);
     // Before the cap is lowered: the shadow is asked what the request asked for.
     let shadow = shadow::look(gateway, call, asks, elastic, decision.at);
@@ -158,6 +159,7 @@ async fn admit(call: &mut Call, gateway: &Arc<Gateway>) -> Result<Standing, Box<
         let decided = decide(gateway, &second).await;
         call.who.record.end(step, decided.as_ref().err().map(Rejection::cause));
         let decision = decided?;
+        call.who.record.note(|facts| facts.decided = Some(decision.at));
         if !decision.admitted {
             return Err(refused(call, &second, &decision, standing));
         }

@@ -145,6 +145,8 @@ pub struct Facts {
     pub status: u16,
     pub provider_request_id: Option<String>,
     pub attempts: u32,
+    /// When the store last decided on its claims, by the store's clock: the order in which requests met a limit.
+    pub decided: Option<Timestamp>,
     pub admitted: Option<Duration>,
     pub waited: Duration,
     /// Time inside attempts that failed.

@@ -49,6 +49,7 @@ pub fn members(id: RequestId, api: Api, took: Duration, facts: &Facts) -> String
         status,
         provider_request_id,
         attempts,
+        decided,
         admitted,
         waited,
         attempting: _,
@@ -94,6 +95,7 @@ pub fn members(id: RequestId, api: Api, took: Duration, facts: &Facts) -> String
     out.number("cost_nano_usd", Some(cost.get()));
     out.text("provider_request_id", provider_request_id.as_deref());
     out.number("attempts", Some(u64::from(*attempts)));
+    out.number("decided_at_us", decided.map(Timestamp::micros));
     out.number("admitted_us", admitted.map(micros));
     out.number("waited_us", Some(micros(*waited)));
     out.number("first_byte_us", first_byte.map(micros));

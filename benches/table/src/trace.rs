@@ -32,7 +32,7 @@ fn line(line: &str) -> Option<Asked> {
 }
 
 /// A date and time (`2023-11-16 18:15:46.68`, `T` and `Z` allowed), or seconds.
-pub fn seconds(text: &str) -> Option<Duration> {
+fn seconds(text: &str) -> Option<Duration> {
     let text = text.trim_end_matches('Z');
     let Some((date, time)) = text.split_once(['T', ' ']) else {
         return Duration::try_from_secs_f64(text.parse().ok()?).ok();

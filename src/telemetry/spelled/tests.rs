@@ -1,5 +1,5 @@
 use super::*;
-use crate::domain::{NanoUsd, Priority};
+use crate::domain::{NanoUsd, Priority, Timestamp};
 use crate::records::Entry;
 use crate::telemetry::record::{Ended, Stood};
 
@@ -55,6 +55,7 @@ fn entry_of(ended: &Ended) -> Entry {
         output_tokens: usage.map(Usage::total_output),
         usage_estimated: facts.usage_estimated,
         cost_nano_usd: facts.cost.get(),
+        decided_at_us: facts.decided.map(Timestamp::micros),
         admitted_us: facts.admitted.map(micros),
         waited_us: micros(facts.waited),
         first_byte_us: facts.first_byte.map(micros),
@@ -99,6 +100,7 @@ fn a_record_reads_back_as_what_is_known() {
         status: 429,
         provider_request_id: Some(nasty.into()),
         attempts: 4,
+        decided: Some(Timestamp(1_764_000_000_000_004)),
         admitted: Some(Duration::from_micros(5)),
         waited: Duration::from_micros(6),
         first_byte: Some(Duration::from_micros(7)),

@@ -28,8 +28,10 @@ const CUSTOMERS: usize = 40;
 const MODEL: &str = "gpt-4o";
 /// What the gateway uses of the limit.
 const HEADROOM: f64 = 0.97;
-/// Decisions of the same millisecond may be in another order than their requests; so much is earned in ten.
-const SLACK: f64 = 0.010;
+/// What is claimed for the wish for a short answer, which the estimate of the prompt does not have.
+const WISH: u64 = 8;
+/// The bucket is kept in whole units, this one in floating point: a token between them is nobody's.
+const SLACK: f64 = 1.0;
 
 pub async fn saturation(bench: &mut Bench) -> Result<Vec<Line>, String> {
     let row = "ceiling";
@@ -147,8 +149,9 @@ struct Judged {
 }
 
 impl Judged {
-    /// Plays the ceiling's bucket over all decisions, in the order in which they were made, as one that knew them all would have. A prompt
-    /// that takes its time to be counted is decided after those that came behind it meanwhile.
+    /// Plays the ceiling's bucket over all decisions, in the order in which they were made and at the store's own time of each, as one that
+    /// knew them all would have. A prompt that takes its time to be counted is decided after those that came behind it meanwhile, and what
+    /// is told of a decision (a line, an answer) may be late by as long as a disk takes.
     fn read(log: &Path, tpm: u64) -> Result<Self, String> {
         let text = std::fs::read_to_string(log).map_err(|error| error.to_string())?;
         let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -156,14 +159,20 @@ impl Judged {
         let mut judged = Self::default();
         for line in lines.filter(|line| line["target"] == "access" && line["model"] == MODEL) {
             let number = |name: &str| line[name].as_u64().unwrap_or(0);
-            let end = line["timestamp"].as_str().and_then(trace::seconds).ok_or("a line of the access log has no time")?;
+            let decided =
+                line["decided_at_us"].as_u64().map(Duration::from_micros).ok_or("a line of the access log has no decision")?;
             let admitted = number("status") == 200;
             let (estimated, actual) = (number("estimated_input_tokens"), number("input_tokens"));
-            let arrived = end.saturating_sub(Duration::from_micros(number("duration_us")));
-            // A refusal is answered as soon as it is decided.
-            let decided = if admitted { arrived + Duration::from_micros(number("admitted_us")) } else { end };
+            let cap = number("output_cap");
             // What the provider found the input to be is what the ceiling is settled to, where that is more.
-            decisions.push((decided, admitted, estimated.max(actual).max(number("output_cap"))));
+            let claim = if admitted && line["degraded"].is_null() {
+                estimated.max(actual).max(cap)
+            } else if admitted {
+                (estimated + WISH).max(actual).max(cap)
+            } else {
+                number("refused_asked").min(estimated.max(cap) + WISH)
+            };
+            decisions.push((decided, admitted, claim));
             // A prompt to which we added the wish for a short answer is not the one that was estimated.
             if admitted && actual > 0 && line["degraded"].is_null() {
                 let off = estimated.abs_diff(actual) as f64 * 100.0 / actual as f64;
@@ -181,7 +190,7 @@ impl Judged {
             before = at;
             if admitted {
                 level -= claim as f64;
-            } else if level >= claim as f64 + SLACK * gain {
+            } else if level >= claim as f64 + SLACK {
                 judged.wrongly += 1;
             }
         }
