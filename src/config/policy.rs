@@ -2,13 +2,16 @@
 
 mod alerts;
 mod degrade;
+mod providers;
+mod store;
 mod telemetry;
 mod tls;
 
 pub use alerts::{AlertKind, Alerts, Destination};
 pub use degrade::{Admin, Class, Classes, Fallback, Handoff, History, Levels, Records, Repeats, Retry, Triage, Webhook};
+pub use providers::{Counts, Model, Pool, Upstream};
+pub use store::{LostHold, Outage, RedisServers, StoreKind};
 pub use telemetry::{Otlp, Telemetry};
-
 pub use tls::{ClientAuth, Tls};
 
 use super::book::Book;
@@ -20,7 +23,6 @@ use crate::wire::Dialect;
 use foldhash::HashMap;
 use ipnet::IpNet;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -204,180 +206,6 @@ pub enum ForwardId {
         /// The key of the hash.
         secret: Secret,
     },
-}
-
-/// `[store]`
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StoreKind {
-    /// One process, its journal in this directory.
-    Embedded {
-        /// The directory.
-        path: PathBuf,
-        /// What becomes of the holds of a process that died.
-        lost_hold: LostHold,
-    },
-    /// Redis.
-    Redis {
-        /// Which servers.
-        servers: RedisServers,
-        /// Deadline of one store call.
-        deadline: Duration,
-        /// How long a hold stands that is not renewed.
-        lease: Duration,
-        /// What becomes of the holds of a gateway that died.
-        lost_hold: LostHold,
-        /// `outage`, `journal` and `journal_max`: what happens while it is away.
-        outage: Outage,
-    },
-}
-
-impl StoreKind {
-    /// How long a hold stands without being renewed, unless configured.
-    pub const LEASE: Duration = Duration::from_secs(120);
-
-    /// How long a hold stands without being renewed.
-    #[must_use]
-    pub const fn lease(&self) -> Duration {
-        match self {
-            Self::Embedded { .. } => Self::LEASE,
-            Self::Redis { lease, .. } => *lease,
-        }
-    }
-}
-
-/// `[store] urls`, `cluster` and `sentinel`: the servers that keep the books. Addresses come with their credentials.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RedisServers {
-    /// One server.
-    One(Secret),
-    /// A cluster: some of its nodes. The first address also says how to log in at all the others.
-    Cluster(Vec<Secret>),
-    /// The master that sentinels name.
-    Sentinel {
-        /// The name it has there.
-        master: String,
-        /// The sentinels.
-        sentinels: Vec<Secret>,
-        /// How to log in at the master: an address whose host and port do not count. Without TLS and password where it is missing.
-        login: Option<Secret>,
-    },
-}
-
-impl RedisServers {
-    /// The server at this address, or the cluster that several belong to.
-    #[must_use]
-    pub fn of(mut urls: Vec<Secret>) -> Self {
-        if urls.len() == 1 { Self::One(urls.swap_remove(0)) } else { Self::Cluster(urls) }
-    }
-}
-
-/// What happens to money held by requests whose process died: nobody knows what they used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LostHold {
-    /// The hold is charged: no dollar over the cap, whatever happened. Of a stream on Redis only as much as it can have used, as far as
-    /// that is known.
-    #[default]
-    Charge,
-    /// The whole hold is given back.
-    Release,
-}
-
-/// `[store] outage`, and the journal: what happens while Redis is away.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outage {
-    /// How long requests are decided without it; zero: not at all.
-    pub max: Duration,
-    /// The part of what it last said is left that all gateways together may use meanwhile, millionths.
-    pub share: u32,
-    /// Failed calls in a row after which it is probed instead of asked.
-    pub failures: u32,
-    /// The longest pause between probes.
-    pub probe: Duration,
-    /// Directory of the settlements that wait for it.
-    pub journal: PathBuf,
-    /// The most bytes that one process keeps there.
-    pub journal_max: u64,
-}
-
-impl Default for Outage {
-    fn default() -> Self {
-        Self {
-            max: Duration::from_secs(300),
-            share: 100_000,
-            failures: 3,
-            probe: Duration::from_secs(1),
-            journal: PathBuf::from("tollgate-journal"),
-            journal_max: 64 << 20,
-        }
-    }
-}
-
-/// `[upstreams.NAME]`
-#[derive(Debug, Clone)]
-pub struct Upstream {
-    /// Its name.
-    pub name: Arc<str>,
-    /// The URL that stands in place of `/v1`, without a slash at the end.
-    pub base_url: String,
-    /// The provider key; `None` in passthrough mode or for providers without one.
-    pub api_key: Option<Secret>,
-    /// The formats it speaks.
-    pub dialect: Dialect,
-    /// How long a connection may take.
-    pub connect_timeout: Duration,
-    /// How long the first byte of the reply may take.
-    pub first_byte_timeout: Duration,
-    /// How long the reply may pause.
-    pub idle_timeout: Duration,
-    /// How long an idle connection is kept.
-    pub pool_idle_timeout: Duration,
-    /// Whether `stream_options.include_usage` may be added (some compatible servers refuse it).
-    pub include_usage: bool,
-    /// What happens to a stream whose client left: cut at once, or read to its end.
-    pub drain_on_abort: bool,
-}
-
-/// `[pools.NAME]`: an account limit of a provider, shared by some models.
-#[derive(Debug, Clone)]
-pub struct Pool {
-    /// Its name.
-    pub name: Arc<str>,
-    /// Its upstream.
-    pub upstream: Arc<Upstream>,
-    /// Patterns of model names (`*` at the end).
-    pub models: Vec<Box<str>>,
-    /// The ceiling; empty = none.
-    pub ceiling: Vec<Limit>,
-    /// What each priority may use of the ceiling, where that is not all of it: the same limits, smaller.
-    pub shares: HashMap<Priority, Vec<Limit>>,
-    /// What is left of internal work's share from level 1 on.
-    pub halved: Vec<Limit>,
-    /// How the provider counts tokens against it.
-    pub counts: Counts,
-    /// How long background work may wait for it.
-    pub background_wait: Duration,
-}
-
-/// How a provider counts tokens against its own limits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Counts {
-    /// The larger of output cap and prompt estimate, never given back (OpenAI).
-    Reserved,
-    /// Input without cache reads, and output as it is produced (Anthropic).
-    InputOutput,
-    /// What was really used (others).
-    Actual,
-}
-
-/// `[models.NAME]`
-#[derive(Debug, Clone, Default)]
-pub struct Model {
-    /// The cheaper model that may answer instead.
-    pub fallback: Option<Arc<Fallback>>,
-    /// The smallest output cap worth having; `None` = the built-in one (more for reasoning models).
-    pub output_floor: Option<u64>,
-    /// The most the model can put out; `None` = the price table's.
-    pub max_output_tokens: Option<u64>,
 }
 
 /// `[plans.NAME]`, or a customer's own version of it.
