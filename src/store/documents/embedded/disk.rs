@@ -308,6 +308,6 @@ fn try_open(path: &Path) -> fjall::Result<Open> {
         |name, megabytes: u64| database.keyspace(name, || KeyspaceCreateOptions::default().max_memtable_size(megabytes << 20));
     // Each with the megabytes of keys and values that wait in memory for their table. Where they are small, as in all but documents, the
     // list they wait in takes three times as much.
-    let spaces = [space("documents", 6)?, space("order", 2)?, space("ends", 2)?, space("series", 4)?];
+    let spaces = [space("documents", 8)?, space("order", 2)?, space("ends", 2)?, space("series", 4)?];
     Ok(Open { spaces, database, syncer: Syncer::start(path)? })
 }
