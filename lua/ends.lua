@@ -3,33 +3,28 @@
 --
 -- An end is three texts: the reservation id, the same as 16 bytes, and what its hold record has behind the deadline if everything is as
 -- the gateway knows it (so that in most cases nothing of it need be read). Among the numbers:
---   places of four keys:
+--   places of three keys:
 --     holds of the customer (hash: reservation -> hold record, see claims.lua)
---     how reservations of the even and of the odd hours ended (hashes: reservation as 16 bytes, which are looked
---     through faster -> end; field `hour`: which hour)
+--     how reservations ended that were made in the same moment, whoever's they are (hash: reservation as 16 bytes -> end)
 --     holds of the customer that a sweeper booked (hash: reservation -> tombstone, see sweep.lua)
 --   1: rates were charged as far as is known, 0: they may not have been (a cluster: the other group of books has the budgets, and did
 --     not know the hold),
 --   number of lines that change anything, then of each its limit (see call.lua), claimed, actual, booked (period start or slot in
 --   seconds).
 --
--- An end is remembered for one to two hours, longer than anything is replayed. Its letter says how it came: `s` settled, `u` settled
--- without a hold that should have been known, so that rates were not refunded.
-
-local HOUR = 3600000000
+-- An end is remembered for an hour at least, longer than anything is replayed: the hash lives for two hours, and again where an end comes
+-- when less than one is left. Its letter says how it came: `s` settled, `u` settled without a hold that should have been known, so that
+-- rates were not refunded.
 
 -- === read ===
 
--- The fields that are not here yet (again, begun, hold, lost, held, swept) read as nil, which is what most of them stay.
-local function read_end(now)
-  local holds, even, odd, lost_in, charged, count, at = unpack_from('<dddddd', packed, behind)
+-- The fields that are not here yet (again, hold, lost, held, swept) read as nil, which is what most of them stay.
+local function read_end()
+  local holds, ends, lost_in, charged, count, at = unpack_from('<ddddd', packed, behind)
   behind = at
-  local hour = now / HOUR
-  hour = hour - hour % 1
-  if hour % 2 ~= 0 then even, odd = odd, even end
   return {
-    lines = numbers(4 * count), count = count, holds = KEYS[holds], ends = KEYS[even], ends_before = KEYS[odd], hour = hour,
-    lost_in = KEYS[lost_in], charged = charged == 1, reservation = text(), short = text(), as_claimed = text(), repaired = 0,
+    lines = numbers(4 * count), count = count, holds = KEYS[holds], ends = KEYS[ends], lost_in = KEYS[lost_in], charged = charged == 1,
+    reservation = text(), short = text(), as_claimed = text(), repaired = 0,
   }
 end
 
@@ -55,9 +50,8 @@ end
 -- What is known of the reservation. One that was settled before has no lines any more, so that nothing of it is booked twice; what it holds
 -- again is given back.
 local function read_known(e)
-  local hold, ended = read('HGET', e.holds, e.reservation), read('HMGET', e.ends, e.short, 'hour')
-  local again = ended and ended[1] or read('HGET', e.ends_before, e.short)
-  e.hold, e.again, e.begun = hold, again, ended and tonumber(ended[2] or nil)
+  local hold, again = read('HGET', e.holds, e.reservation), read('HGET', e.ends, e.short)
+  e.hold, e.again = hold, again
 
   -- Most holds are just what the lines say. (Then no sweeper has booked any of it, or it would not be held.)
   local as_claimed = e.as_claimed
@@ -159,26 +153,11 @@ end
 
 -- === write ===
 
--- Ends' hashes that this call began anew.
-local begun = {}
-
 -- Remembers that it ended.
-local function write_end(e, now)
+local function write_end(e)
   if e.hold then call('HDEL', e.holds, e.reservation) end
   if e.lost then call('HDEL', e.lost_in, e.reservation) end
-  local ends = e.ends
-  replace_foreign(ends)
-  local since = begun[ends] or e.begun
-  -- Two hours ago this hash began; what it remembers is past any replay. (An hour ahead of ours is a clock that was set back.)
-  if since and since < e.hour then call('DEL', ends) end
-  local letter = e.again or (e.charged and 's' or 'u')
-  if since == e.hour then
-    call('HSET', ends, e.short, letter)
-  else
-    since = math.max(since or 0, e.hour)
-    call('HSET', ends, e.short, letter, 'hour', format('%d', since))
-    -- Two hours after the last end that it may have.
-    call('PEXPIRE', ends, format('%d', ((since + 1) * HOUR - now) / 1000 + 2 * HOUR_MS))
-  end
-  begun[ends] = since
+  replace_foreign(e.ends)
+  call('HSET', e.ends, e.short, e.again or (e.charged and 's' or 'u'))
+  if call('PTTL', e.ends) < HOUR_MS then call('PEXPIRE', e.ends, format('%d', 2 * HOUR_MS)) end
 end

@@ -15,7 +15,7 @@ local head = numbers(2)
 local now = clock(head[1])
 load(head[2], head[2])
 read_limits(now)
-local lowered = read_end(now)
+local lowered = read_end()
 local hold = read('HGET', lowered.holds, lowered.reservation)
 
 -- check all

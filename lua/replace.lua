@@ -12,7 +12,7 @@ local head = numbers(2)
 local now = clock(head[1])
 load(head[2], head[2])
 read_limits(now)
-local old = read_end(now)
+local old = read_end()
 local asked = read_admission()
 read_known(old)
 local indexed = read('ZSCORE', asked.leases, asked.customer)
@@ -31,6 +31,6 @@ if not admitted then return packed_answers() end
 -- write all
 
 write_limits(now)
-if not old.over then write_end(old, now) end
+if not old.over then write_end(old) end
 if asked.record then write_hold(asked, indexed, now) end
 return packed_answers()

@@ -18,7 +18,7 @@ load(head[2], head[2])
 read_limits(now)
 local twice, like = {}, {}
 for i = 1, head[3] do
-  local e = read_end(now)
+  local e = read_end()
   local first = twice[e.reservation]
   if first then
     like[i] = first
@@ -48,6 +48,6 @@ end
 write_limits(now)
 for i = 1, #ended do
   local e = ended[i]
-  if not like[i] and not e.over then write_end(e, now) end
+  if not like[i] and not e.over then write_end(e) end
 end
 return packed_answers()

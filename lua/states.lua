@@ -11,7 +11,7 @@
 -- Numbers come and go packed, as little-endian doubles: exact, and a tenth of the time of spelling them. What people may want to read
 -- (holds) is text, spelled with '%d': tostring and cjson lose digits above 1e14.
 --
--- What is stored of a scope's rates, or of its budgets, is one string: the byte 1, the microsecond until which it is kept at least, and
+-- What is stored of the limits of a scope is one string: the byte 1, the microsecond until which it is kept at least, and
 -- the state of each limit behind the other:
 --   bucket   limit 'b' level at unit held        units in it (negative: debt), microseconds, units per token, units in flight (of one
 --                                                that mirrors an account)

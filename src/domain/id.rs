@@ -160,6 +160,11 @@ macro_rules! random_id {
             pub const fn at(now: Timestamp, random: u128) -> Self {
                 Self(((now.micros() / 1_000) as u128) << 80 | random & ((1 << 80) - 1))
             }
+            /// The millisecond since 1970 of which it is, where it was made so.
+            #[must_use]
+            pub const fn made_at_millis(self) -> u64 {
+                (self.0 >> 80) as u64
+            }
             /// The bits.
             #[must_use]
             pub const fn bits(self) -> u128 {

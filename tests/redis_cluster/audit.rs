@@ -59,9 +59,9 @@ fn stored_day(numbers: [i64; 7]) -> Vec<u8> {
     stored
 }
 
-const MINE: &str = "tg1:{c:c}:budgets";
-const USER: &str = "tg1:{c:c}:user:u:budgets";
-const SHOP: &str = "tg1:{shared}:app:shop:budgets";
+const MINE: &str = "tg1:{c:c}:limits";
+const USER: &str = "tg1:{c:c}:user:u:limits";
+const SHOP: &str = "tg1:{shared}:app:shop:limits";
 const HOLDS: &str = "tg1:{c:c}:holds";
 const LEASES: &str = "tg1:{shared}:leases";
 
@@ -203,7 +203,7 @@ async fn all_masters_of_a_cluster_are_looked_at() {
     let mut right = Vec::new();
     for node in 0..3 {
         let owner = (0..30).map(|n| format!("cust_{n}")).find(|owner| at(&key_of(&cluster, owner, "holds")) == node);
-        let key = key_of(&cluster, &owner.expect("30 customers at 3 masters"), "budgets");
+        let key = key_of(&cluster, &owner.expect("30 customers at 3 masters"), "limits");
         let state = stored_day([i64::try_from(MIDNIGHT).expect("fits"), 0, 11, 0, 0, 0, 0]);
         let _: () = redis::cmd("SET").arg(&key).arg(state).query(&mut cluster.connection(node)).expect("SET");
         right.push(held(&key, Some(11), 10));
@@ -240,7 +240,7 @@ async fn the_command_says_it_with_its_exit_code() {
     let _: () = redis::cmd("DEL").arg(HOLDS).query(&mut server.connection()).expect("DEL");
     let (code, out, err) = audit(&server.url());
     assert_eq!(code, Some(1), "{out}{err}");
-    assert!(out.starts_with("tg1:{c:c}:budgets, spend_day, period "), "{out}");
+    assert!(out.starts_with("tg1:{c:c}:limits, spend_day, period "), "{out}");
     assert!(out.contains("  stored as held    $0.0000003\n  sum of its holds  $0.00\n"), "{out}");
     assert!(out.ends_with("1 difference: 1 balances, 0 requests in flight of 0 customers\n"), "{out}");
 

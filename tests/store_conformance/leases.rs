@@ -178,7 +178,7 @@ async fn a_lost_hold_of_a_period_that_is_over_is_booked_there() {
     let next = store.ask(24 * HOUR, vec![cents(20)]).await;
     let tomorrow = next.decision.verdicts[0].booked;
     renew(&store, 24 * HOUR, &[&next], 0).await;
-    let stored = || stored(&mut server.connection(), "budgets").2;
+    let stored = || stored(&mut server.connection(), 8).1;
     assert_eq!(sweep(&store, 24 * HOUR).await, 1);
     assert_eq!(stored(), [tomorrow, 0, 20, today, 500, 0, 0]);
     store.settle(25 * HOUR, &lost, &[300]).await;
@@ -249,8 +249,8 @@ async fn customers_who_never_come_back_are_swept_and_nothing_stays_for_ever() {
         let right = match key.rsplit(':').next().expect("a shelf") {
             "lost" => 168..169,
             "holds" | "leases" => 48..49,
-            "budgets" => 59..61,
-            _ => 2..3,
+            "limits" => 59..61,
+            _ => 1..2,
         };
         assert!(right.contains(&hours), "{key} lives {hours} h");
     }

@@ -5,8 +5,8 @@ use crate::redis_server::{RedisServer, free_port};
 use redis::Commands;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tollgate::domain::{Period, Timestamp};
-use tollgate::limit::{Bucket, Claim, LimitName, Outcome, Rule, Scope};
+use tollgate::domain::{Period, ReservationId, Timestamp};
+use tollgate::limit::{Admission, Bucket, Claim, LimitName, Outcome, Rule, Scope};
 use tollgate::store::redis::RedisLedger;
 use tollgate::store::{Ledger, StoreError};
 
@@ -104,15 +104,16 @@ async fn everything_expires_and_is_tagged() {
     }
     let keys: Vec<String> = connection.keys("*").expect("KEYS");
     assert!(keys.len() >= 100, "{}", keys.len());
+    let only_rates = |key: &str| key.strip_prefix("tg1:{c:c").is_some_and(|rest| !rest.starts_with('}'));
     for key in &keys {
         let millis: i64 = connection.pttl(key).expect("PTTL");
         let hours = u64::try_from(millis).expect("a time to live") * 1_000 / HOUR;
         let right = match key.rsplit(':').next().expect("a shelf") {
-            "rates" if key.contains("slow") => 10..11,
-            "rates" => 1..2,
-            "budgets" => 60..61, // midnight and two days
+            "limits" if key.contains("slow") => 10..11,
+            "limits" if key.contains(":pool:") || only_rates(key) => 1..2,
+            "limits" => 60..61, // midnight and two days
             "holds" | "leases" => 48..49,
-            _ => 2..3,
+            _ => 1..2, // the ends of a moment: two hours, of which some milliseconds are over
         };
         assert!(right.contains(&hours), "{key} lives {hours} h");
         assert!(key.starts_with("tg1:{c:") || key.starts_with("tg1:{shared}:"), "{key}");
@@ -127,17 +128,21 @@ async fn everything_expires_and_is_tagged() {
     }
 }
 
-/// The only state under a key of the customer `c`: number of its limit, kind, numbers. See `lua/states.lua`.
-pub fn stored(connection: &mut redis::Connection, shelf: &str) -> (u8, u8, Vec<u64>) {
-    let stored: Vec<u8> = connection.get(format!("tg1:{{c:c}}:{shelf}")).expect("a string");
-    let (numbers, rest) = stored[11..].as_chunks::<8>();
-    assert!(stored[0] == 1 && rest.is_empty(), "{stored:?}");
-    let numbers = numbers.iter().map(|number| {
-        let number = f64::from_le_bytes(*number);
-        assert_eq!(number.fract(), 0.0, "{stored:?}");
-        number as u64
-    });
-    (stored[9], stored[10], numbers.collect())
+/// The state of a limit, by its number, under the key of the customer `c`: its kind and its numbers. See `lua/states.lua`.
+pub fn stored(connection: &mut redis::Connection, limit: u8) -> (u8, Vec<u64>) {
+    let stored: Vec<u8> = connection.get("tg1:{c:c}:limits").expect("a string");
+    assert_eq!(stored[0], 1, "{stored:?}");
+    let mut rest = &stored[9..];
+    while let [number, kind, behind @ ..] = rest {
+        let (numbers, behind) = behind.split_at(8 * if *kind == b'b' { 4 } else { 7 });
+        if *number == limit {
+            let (numbers, _) = numbers.as_chunks::<8>();
+            let numbers = numbers.iter().map(|number| f64::from_le_bytes(*number)).inspect(|n| assert_eq!(n.fract(), 0.0));
+            return (*kind, numbers.map(|number| number as u64).collect());
+        }
+        rest = behind;
+    }
+    panic!("no limit {limit} in {stored:?}")
 }
 
 #[tokio::test]
@@ -149,13 +154,13 @@ async fn stored_numbers_are_exact() {
         store.ask(i * 317, vec![rpm(1), dollars(cap, cap / 11)]).await;
     }
     let mut connection = server.connection();
-    let bucket = stored(&mut connection, "rates");
-    assert_eq!(bucket, (2, b'b', vec![50 * 1_000_000 + 9 * 317, NOON.0 + 9 * 317, 1_000_000, 0]));
+    let bucket = stored(&mut connection, 2);
+    assert_eq!(bucket, (b'b', vec![50 * 1_000_000 + 9 * 317, NOON.0 + 9 * 317, 1_000_000, 0]));
     let today = NOON.secs() - 43_200;
-    assert_eq!(stored(&mut connection, "budgets"), (8, b'm', vec![today, 0, cap / 11 * 10, 0, 0, 0, 0]));
+    assert_eq!(stored(&mut connection, 8), (b'm', vec![today, 0, cap / 11 * 10, 0, 0, 0, 0]));
     let holds: Vec<String> = connection.hvals("tg1:{c:c}:holds").expect("holds");
     let deadline = NOON.0 + 10 * MINUTE;
-    assert!(holds.contains(&format!("{deadline}|tg1:{{c:c}}:budgets spend_day {today} {}", cap / 11)), "{holds:?}");
+    assert!(holds.contains(&format!("{deadline}|tg1:{{c:c}}:limits spend_day {today} {}", cap / 11)), "{holds:?}");
 }
 
 #[tokio::test]
@@ -193,9 +198,7 @@ async fn foreign_and_broken_states_count_as_never_seen() {
     for (i, text) in garbage.into_iter().enumerate() {
         let owner = format!("g{i}");
         let customers = |claim| of(Scope::Customer, &owner, claim);
-        for shelf in ["rates", "budgets"] {
-            let _: () = connection.set(format!("tg1:{{c:{owner}}}:{shelf}"), &text).expect("SET");
-        }
+        let _: () = connection.set(format!("tg1:{{c:{owner}}}:limits"), &text).expect("SET");
         let window = Claim { rule: Rule::Window { limit: 9, max_wait: 0 }, limit: LimitName::Tpm, ..rpm(1) };
         let claims: Vec<_> = [rpm(1), window, dollars(DOLLAR, 5)].map(customers).to_vec();
         store.ledger.read(&key(Scope::Customer, &owner)).await.expect("no failure");
@@ -213,11 +216,9 @@ async fn keys_of_another_type_hurt_one_customer_once() {
     let server = RedisServer::start();
     let store = on(&server).await;
     let mut connection = server.connection();
-    for shelf in ["rates", "budgets"] {
-        let _: () = connection.hset(format!("tg1:{{c:c}}:{shelf}"), "rpm", "x").expect("HSET");
-    }
-    for shelf in ["holds", "lost", "ends0", "ends1"] {
-        let _: () = connection.set(format!("tg1:{{c:c}}:{shelf}"), "x").expect("SET");
+    let _: () = connection.hset("tg1:{c:c}:limits", "rpm", "x").expect("HSET");
+    for key in ["tg1:{c:c}:holds", "tg1:{c:c}:lost", ENDS] {
+        let _: () = connection.set(key, "x").expect("SET");
     }
     let refused = store.ask(0, vec![rpm(61)]).await;
     assert_eq!(refused.decision.verdicts[0].outcome, Outcome::Never, "a refusal repairs nothing and does not fail");
@@ -246,27 +247,70 @@ async fn a_debt_beyond_exact_numbers_stays_a_debt() {
     assert_eq!(asked.decision.verdicts[0].remaining, 0);
 }
 
+/// Where the ends of reservations are kept that a fixture makes: their ids tell of no time.
+const ENDS: &str = "tg1:{shared}:ends:0";
+
 #[tokio::test]
 async fn ends_are_remembered_for_an_hour_and_then_forgotten() {
     let server = RedisServer::start();
     let store = on(&server).await;
     let mut connection = server.connection();
     let early = store.ask(0, vec![dollars(DOLLAR, 500)]).await;
-    store.settle(59 * MINUTE, &early, &[300]).await;
-    store.settle(61 * MINUTE, &early, &[300]).await;
-    store.settle(118 * MINUTE, &early, &[300]).await;
-    assert_eq!(store.balance(&customer()).await.spent, 300, "across the hour");
-    for hour in 0..20 {
-        let asked = store.ask(hour * HOUR, vec![dollars(DOLLAR, 500)]).await;
-        store.settle(hour * HOUR, &asked, &[300]).await;
+    for minutes in [59, 61, 118] {
+        store.settle(minutes * MINUTE, &early, &[300]).await;
     }
-    for shelf in ["ends0", "ends1"] {
-        let fields: u64 = connection.hlen(format!("tg1:{{c:c}}:{shelf}")).expect("HLEN");
-        assert_eq!(fields, 2, "the last hour's end, and which hour that was");
-    }
+    assert_eq!(store.balance(&customer()).await.spent, 300, "once");
+    let mut left = async |before: i64| {
+        let _: bool = connection.pexpire(ENDS, before).expect("PEXPIRE");
+        let asked = store.ask(0, vec![dollars(DOLLAR, 500)]).await;
+        store.settle(0, &asked, &[300]).await;
+        connection.pttl::<_, i64>(ENDS).expect("PTTL")
+    };
+    let (minute, hour) = (60_000, 3_600_000);
+    assert!((119 * minute..=2 * hour).contains(&left(50 * minute).await), "each for an hour at least");
+    assert!((89 * minute..=90 * minute).contains(&left(90 * minute).await), "and not prolonged by every one");
+    assert_eq!(connection.hlen::<_, u64>(ENDS).expect("HLEN"), 3);
     let asked = store.ask(0, vec![rpm(1)]).await;
     let holds: u64 = connection.hlen("tg1:{c:c}:holds").expect("HLEN");
     assert_eq!((asked.decision.admitted, holds), (true, 0), "what claims no budget leaves no hold to sweep");
+}
+
+#[tokio::test]
+async fn ends_of_one_moment_are_looked_up_and_noted_together() {
+    let server = RedisServer::start();
+    let store = on(&server).await;
+    let mut connection = server.connection();
+    let mut batch = Vec::new();
+    // Four customers in each of two moments.
+    for i in 0..8_u64 {
+        let scope = key(Scope::Customer, &format!("m{i}"));
+        let reservation = ReservationId::at(Timestamp(NOON.0 + i / 4 * 8_192_000), u128::from(i));
+        let claims = vec![Claim { scope: scope.clone(), ..dollars(DOLLAR, 500) }];
+        let asked = store.ask_this(0, Admission { customer: scope, reservation, ..store.admission(claims) }).await;
+        batch.push(settlement(&asked, &[300]));
+    }
+    let counts = |connection: &mut _| ["hmget", "hset", "hdel"].map(|command| calls(connection, command));
+    let before = counts(&mut connection);
+    for replay in [false, true] {
+        store.ledger.settle(&batch, Some(NOON)).await.expect("the store answers");
+        if !replay {
+            let took = counts(&mut connection).iter().zip(before).map(|(after, before)| after - before).collect::<Vec<_>>();
+            assert_eq!(took, [2, 2, 8], "looked up and noted once a moment, given back one by one");
+        }
+    }
+    for i in 0..8 {
+        let balance = store.balance(&key(Scope::Customer, &format!("m{i}"))).await;
+        assert_eq!((balance.spent, balance.held), (300, 0), "m{i}: settled once");
+    }
+    // One that was settled before is found among others that were not.
+    let scope = key(Scope::Customer, "m0");
+    let fresh = store.admission(vec![Claim { scope: scope.clone(), ..dollars(DOLLAR, 500) }]);
+    let reservation = ReservationId::at(NOON, 99);
+    let asked = store.ask_this(0, Admission { customer: scope.clone(), reservation, ..fresh }).await;
+    let mixed = [batch[1].clone(), settlement(&asked, &[200])];
+    store.ledger.settle(&mixed, Some(NOON)).await.expect("the store answers");
+    assert_eq!(store.balance(&scope).await.spent, 500);
+    assert_eq!(store.balance(&key(Scope::Customer, "m1")).await.spent, 300);
 }
 
 #[tokio::test]
@@ -277,7 +321,7 @@ async fn a_late_settlement_is_kept_with_the_period_before() {
     let next = store.ask(24 * HOUR, vec![dollars(DOLLAR, 20)]).await;
     store.settle(24 * HOUR, &late, &[300]).await;
     let (today, tomorrow) = (late.decision.verdicts[0].booked, next.decision.verdicts[0].booked);
-    assert_eq!(stored(&mut server.connection(), "budgets").2, [tomorrow, 0, 20, today, 300, 0, 0]);
+    assert_eq!(stored(&mut server.connection(), 8).1, [tomorrow, 0, 20, today, 300, 0, 0]);
 }
 
 #[tokio::test]

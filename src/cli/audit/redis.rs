@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(text(&clean), "clean: 7 balances, 3 requests in flight of 2 customers\n");
         let (key, due) = (String::from("tg1:{c:a}:holds"), 1_800_000_000_000_000);
         let held = |limit, stored| Difference::Held {
-            key: String::from("tg1:{c:a}:budgets"),
+            key: String::from("tg1:{c:a}:limits"),
             limit,
             period: 1_799_971_200,
             stored,
@@ -104,7 +104,7 @@ mod tests {
         ];
         let told = text(&Audit { differences, ..clean.clone() });
         for line in [
-            "tg1:{c:a}:budgets, spend_day, period 1799971200 (2027-01-15T00:00:00Z):\n  stored as held    $0.03\n",
+            "tg1:{c:a}:limits, spend_day, period 1799971200 (2027-01-15T00:00:00Z):\n  stored as held    $0.03\n",
             "  sum of its holds  $0.02\n",
             "  stored as held    nothing\n  sum of its holds  20000000\n",
             "tg1:{c:a}:holds, \"ab\": not as a gateway writes it",

@@ -12,7 +12,7 @@
 mod read;
 
 pub(super) use self::read::HoldRecord;
-use self::read::{BUDGETS, HOLDS, Held, Names};
+use self::read::{HOLDS, Held, LIMITS, Names};
 use super::RedisLedger;
 use super::keys::Index;
 use super::servers::Servers;
@@ -144,16 +144,16 @@ impl RedisLedger {
         }
     }
 
-    /// Hashes of holds, then strings of budgets; keys of other types are none of ours, whatever their names.
+    /// Hashes of holds, then strings of limits; keys of other types are none of ours, whatever their names.
     async fn walk(&self, slot: u16, walk: &mut Walk) -> Result<(), StoreError> {
-        for (kind, read, suffix) in [("hash", "HGETALL", HOLDS), ("string", "GET", BUDGETS)] {
+        for (kind, read, suffix) in [("hash", "HGETALL", HOLDS), ("string", "GET", LIMITS)] {
             let mut cursor = Vec::from(*b"0");
             loop {
                 let mut scan = redis::cmd("SCAN");
                 scan.arg(&cursor).arg("MATCH").arg("tg1:*").arg("COUNT").arg(STEP).arg("TYPE").arg(kind);
                 let (next, mut keys) = read::scanned(&self.servers.one(slot, scan).await?)?;
                 keys.retain(|key| {
-                    let ours = key.ends_with(suffix) && (suffix == BUDGETS || Names::of(key, self.clustered()).is_some());
+                    let ours = key.ends_with(suffix) && (suffix == LIMITS || Names::of(key, self.clustered()).is_some());
                     ours && walk.read.insert(walk.hasher.hash_one(key))
                 });
                 let values = keys.iter().map(|key| (key.as_str(), redis::cmd(read).arg(key).take()));

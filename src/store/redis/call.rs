@@ -21,7 +21,7 @@ pub(super) const MAX_SECOND: u64 = 9_000_000_000;
 const HEAD: usize = 8;
 const PER_LIMIT: usize = 16;
 const OF_ADMISSION: usize = 14;
-const OF_END: usize = 6;
+const OF_END: usize = 5;
 const PER_LINE: usize = 4;
 
 /// What becomes of claims that pass.
@@ -75,7 +75,7 @@ impl<'a> Ask<'a> {
     fn name(&self, keys: &mut KeySet<'a>) {
         let customer = &self.admission.customer;
         for claim in self.claims() {
-            keys.limit(self.group, &claim.scope, claim.limit);
+            keys.limits_of(self.group, &claim.scope);
         }
         if self.known.is_some() {
             known_keys(customer, self.group).into_iter().for_each(|key| keys.known(key));
@@ -122,7 +122,7 @@ pub(super) fn admit<'a>(sha: &str, asks: &[Ask<'a>], floors: &Floors, now: Optio
 /// `EVALSHA` of `replace.lua`: takes what is asked in the place of the lines that lie in the same group.
 pub(super) fn replace(sha: &str, old: &Settlement, ask: &Ask<'_>, floors: &Floors, now: Option<Timestamp>) -> Cmd {
     let mut keys = KeySet::default();
-    name_end(&mut keys, ask.group, &old.customer, changed_in(ask.group, old));
+    name_end(&mut keys, ask.group, old, changed_in(ask.group, old));
     ask.name(&mut keys);
     let claimed: Vec<_> = changed_in(ask.group, old).map(|line| &line.claim).collect();
     let asked: Vec<_> = ask.claims().collect();
@@ -169,7 +169,7 @@ pub(super) fn settle<'a>(
     now: Option<Timestamp>,
 ) -> (Cmd, Told<'a>) {
     let mut keys = KeySet::default();
-    ends.iter().for_each(|(end, _)| name_end(&mut keys, group, &end.customer, changed_in(group, end)));
+    ends.iter().for_each(|(end, _)| name_end(&mut keys, group, end, changed_in(group, end)));
     let told = Told::of(&keys, group, floors, ends.iter().map(|(end, _)| changed_in(group, end).map(|line| &line.claim)));
     let mut call = Call::begin(sha, &keys, &told, ends.iter().map(|(end, _)| OF_END + PER_LINE * end.lines.len()).sum());
     call.head(now, &[keys.limits(), ends.len()]);
@@ -186,7 +186,7 @@ pub(super) fn settle<'a>(
 /// `EVALSHA` of `lower.lua`: takes claims of this group back, down to what the lines give as used.
 pub(super) fn lower(sha: &str, group: Group, lines: &Settlement, floors: &Floors, now: Option<Timestamp>) -> Cmd {
     let mut keys = KeySet::default();
-    name_end(&mut keys, group, &lines.customer, lines_in(group, lines));
+    name_end(&mut keys, group, lines, lines_in(group, lines));
     let told = Told::of(&keys, group, floors, std::iter::once(lines_in(group, lines).map(|line| &line.claim)));
     let mut call = Call::begin(sha, &keys, &told, OF_END + PER_LINE * lines.lines.len());
     call.head(now, &[keys.limits()]);
@@ -196,13 +196,15 @@ pub(super) fn lower(sha: &str, group: Group, lines: &Settlement, floors: &Floors
 }
 
 /// Where it stands how a reservation goes and went.
-pub(super) const OF_AN_END: [Shelf; 4] = [Shelf::Holds, Shelf::EvenEnds, Shelf::OddEnds, Shelf::Lost];
+pub(super) fn of_an_end(end: &Settlement) -> [Shelf; 3] {
+    [Shelf::Holds, end.reservation.into(), Shelf::Lost]
+}
 
-fn name_end<'a>(keys: &mut KeySet<'a>, group: Group, customer: &'a ScopeKey, lines: impl Iterator<Item = &'a Line>) {
+fn name_end<'a>(keys: &mut KeySet<'a>, group: Group, end: &'a Settlement, lines: impl Iterator<Item = &'a Line>) {
     for line in lines {
-        keys.limit(group, &line.claim.scope, line.claim.limit);
+        keys.limits_of(group, &line.claim.scope);
     }
-    OF_AN_END.into_iter().for_each(|shelf| keys.other(group, customer, shelf));
+    of_an_end(end).into_iter().for_each(|shelf| keys.other(group, &end.customer, shelf));
 }
 
 /// The lines of a settlement that lie in a group.
@@ -256,7 +258,7 @@ impl Sweep<'_> {
         let own = [Shelf::Holds, Shelf::Leases, Shelf::Lost].map(|shelf| Key { scope: customer, shelf, group });
         let mut keys: Vec<String> = own.iter().map(ToString::to_string).collect();
         if group == Group::Customer {
-            keys.push(Key { scope: customer, shelf: Shelf::Budgets, group }.to_string());
+            keys.push(Key { scope: customer, shelf: Shelf::Limits, group }.to_string());
         }
         let more: Vec<_> = named.iter().filter(|key| !keys.contains(key)).cloned().collect();
         keys.extend(more);
@@ -336,7 +338,7 @@ impl<'a> Call<'a> {
         lines: impl Iterator<Item = (&'b Line, usize)>,
     ) {
         let numbers = &mut self.numbers;
-        OF_AN_END.into_iter().for_each(|shelf| numbers.place(keys.place_of(group, &end.customer, shelf)));
+        of_an_end(end).into_iter().for_each(|shelf| numbers.place(keys.place_of(group, &end.customer, shelf)));
         numbers.number(u64::from(charged));
         let lines: Vec<_> = lines.collect();
         numbers.place(lines.len());
@@ -373,7 +375,7 @@ impl<'a> Call<'a> {
 
 /// Adds what a hold record has of a budget that is claimed.
 pub(super) fn part(record: &mut String, group: Group, claim: &Claim, start: u64, amount: u64) {
-    let key = Key { scope: &claim.scope, shelf: Shelf::of(claim.limit), group };
+    let key = Key { scope: &claim.scope, shelf: Shelf::Limits, group };
     let _ = write!(record, "|{key} {} {start} {}", claim.limit.as_str(), amount.min(MAX_EXACT));
 }
 

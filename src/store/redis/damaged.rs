@@ -34,11 +34,10 @@ fn states() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn text() -> impl Strategy<Value = Vec<u8>> {
-    let words = vec!["", "0", "-1", "18446744073709551616", "1e400", "nan", "ffffffffffffffff", "127.0.0.1", "tg1:{c:c}:budgets"];
+    let words = vec!["", "0", "-1", "18446744073709551616", "1e400", "nan", "ffffffffffffffff", "127.0.0.1", "tg1:{c:c}:limits"];
     prop_oneof![
         prop::sample::select(words).prop_map(|word| word.as_bytes().to_vec()),
-        "[0-9]{1,20}( [0-9p]{1,4})?(\\|tg1:\\{c:c\\}:budgets spend_day [0-9]{1,20} [0-9]{1,20}){0,3}"
-            .prop_map(String::into_bytes),
+        "[0-9]{1,20}( [0-9p]{1,4})?(\\|tg1:\\{c:c\\}:limits spend_day [0-9]{1,20} [0-9]{1,20}){0,3}".prop_map(String::into_bytes),
         vec(any::<u8>(), 0..40),
     ]
 }

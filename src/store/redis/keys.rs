@@ -1,12 +1,15 @@
 //! Names of the keys. Versioned (`tg1`), few per customer, and tagged so that a cluster keeps what one script touches in one slot.
 //!
 //! Everything of one customer, their users included, carries the tag `{c:CUSTOMER}`; what all customers share carries `{shared}`.
-//! A customer costs at most `rates`, `budgets`, `holds`, `lost`, `ends0` and `ends1`, and two more per user; all of them expire.
+//! A customer costs at most `limits`, `holds` and `lost`, and one more per user; all of them expire. How reservations ended is kept by the
+//! moment in which they were made, whoever's they are: those that end together are mostly of one moment, and so are looked up and
+//! noted in one command.
 //!
 //! In a cluster the customer's tag is that of their part, `{gNN}` (see [`super::slots`]), and reservations that claim something shared
-//! are kept there as well: the group `{shared}` has `holds`, `lost`, `ends0` and `ends1` of its own for each customer.
+//! are kept there as well: the group `{shared}` has `holds` and `lost` of its own for each customer.
 
 use super::slots::{Group, Tag};
+use crate::domain::ReservationId;
 use crate::limit::{LimitName, Scope, ScopeKey};
 use foldhash::HashMap;
 use redis::{RedisWrite, ToRedisArgs};
@@ -16,20 +19,16 @@ use std::sync::LazyLock;
 /// What a key holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Shelf {
-    /// Buckets and windows of a scope (string, see [`super::stored`]).
-    Rates,
-    /// Budgets and quotas of a scope (string, see [`super::stored`]).
-    Budgets,
+    /// Buckets, windows, budgets and quotas of a scope (string, see [`super::stored`]).
+    Limits,
     /// Reservations of a customer that are in flight (hash, a field per reservation).
     Holds,
     /// Customers with reservations in flight (sorted set): one for all of them, or one for each tag of a cluster.
     Leases,
     /// Reservations of a customer that were booked for lost (hash, a field per reservation).
     Lost,
-    /// Reservations of a customer that ended in an even hour (hash, a field per reservation).
-    EvenEnds,
-    /// The same, in an odd hour.
-    OddEnds,
+    /// Reservations that were made in this [moment](moment_of) and have ended (hash, a field per reservation).
+    Ends(u64),
     /// Which overrides of a customer are in force (a number); kept as long as they are.
     Said,
     /// Which plans set at run time are in force (a number), whatever the scope; kept for ever.
@@ -37,24 +36,30 @@ pub(super) enum Shelf {
 }
 
 impl Shelf {
-    /// Where the state of a limit is kept.
-    pub(super) const fn of(limit: LimitName) -> Self {
-        if limit.period().is_some() { Self::Budgets } else { Self::Rates }
-    }
-
     const fn as_str(self) -> &'static str {
         match self {
-            Self::Rates => "rates",
-            Self::Budgets => "budgets",
+            Self::Limits => "limits",
             Self::Holds => "holds",
             Self::Leases => "leases",
             Self::Lost => "lost",
-            Self::EvenEnds => "ends0",
-            Self::OddEnds => "ends1",
+            Self::Ends(_) => "ends",
             Self::Said => "said",
             Self::Plans => "plans",
         }
     }
+}
+
+/// Where it is kept how a reservation ended.
+impl From<ReservationId> for Shelf {
+    fn from(reservation: ReservationId) -> Self {
+        Self::Ends(moment_of(reservation))
+    }
+}
+
+/// The eight seconds in which a reservation was made, by the clock of its gateway, which is part of its id: long enough that most that end
+/// together share one, and short enough that the server forgets the ends of one in some milliseconds.
+const fn moment_of(reservation: ReservationId) -> u64 {
+    reservation.made_at_millis() >> 13
 }
 
 /// The key of one shelf of one scope, written straight into a command.
@@ -75,7 +80,7 @@ impl Key<'_> {
     /// The same key: of shelves that customers share there is one, whoever asks for it.
     fn shared(self) -> Self {
         match (self.shelf, self.group) {
-            (Shelf::Plans, _) | (Shelf::Leases, Group::Whole | Group::Shared) => Self { scope: &ALL, ..self },
+            (Shelf::Plans, _) | (Shelf::Leases | Shelf::Ends(_), Group::Whole | Group::Shared) => Self { scope: &ALL, ..self },
             _ => self,
         }
     }
@@ -84,6 +89,12 @@ impl Key<'_> {
 impl fmt::Display for Key<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (owner, shelf) = (&*self.scope.owner, self.shelf.as_str());
+        if let Shelf::Ends(moment) = self.shelf {
+            return match self.group {
+                Group::Whole | Group::Shared => write!(f, "tg1:{{shared}}:{shelf}:{moment:x}"),
+                Group::Customer => write!(f, "tg1:{}:{shelf}:{moment:x}", Tag::of(owner)),
+            };
+        }
         match self.scope.scope {
             _ if self.shelf == Shelf::Plans => write!(f, "tg1:{{shared}}:{shelf}"),
             _ if self.shelf == Shelf::Leases => match self.group {
@@ -187,9 +198,9 @@ impl<'a> Kept<'a> {
 }
 
 impl<'a> KeySet<'a> {
-    /// Names what a limit lives in.
-    pub(super) fn limit(&mut self, group: Group, scope: &'a ScopeKey, limit: LimitName) {
-        self.limits.add(Key { scope, shelf: Shelf::of(limit), group });
+    /// Names what the limits of a scope live in.
+    pub(super) fn limits_of(&mut self, group: Group, scope: &'a ScopeKey) {
+        self.limits.add(Key { scope, shelf: Shelf::Limits, group });
     }
 
     /// Names a number that must be known.
@@ -212,9 +223,9 @@ impl<'a> KeySet<'a> {
         self.limits() + self.known.keys.len()
     }
 
-    /// The script's place (from one) of the key in which a limit lives.
-    pub(super) fn place_of_limit(&self, group: Group, scope: &ScopeKey, limit: LimitName) -> usize {
-        self.limits.place(&Key { scope, shelf: Shelf::of(limit), group })
+    /// The script's place (from one) of the key in which the limits of a scope live.
+    pub(super) fn place_of_limits(&self, group: Group, scope: &ScopeKey) -> usize {
+        self.limits.place(&Key { scope, shelf: Shelf::Limits, group })
     }
 
     /// The place of a number that must be known.
@@ -246,22 +257,26 @@ pub(super) fn budget_named(name: &[u8]) -> Option<LimitName> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::Period;
+    use crate::domain::{Period, Timestamp};
 
     fn scope(scope: Scope, owner: &str) -> ScopeKey {
         ScopeKey { scope, owner: owner.into() }
     }
 
+    fn made_at(millis: u64) -> ReservationId {
+        ReservationId::at(Timestamp(millis * 1_000), u128::MAX)
+    }
+
     #[test]
     fn a_customer_and_their_users_share_a_tag_and_the_rest_another() {
         for (whose, owner, shelf, name) in [
-            (Scope::Customer, "cust_42", Shelf::Rates, "tg1:{c:cust_42}:rates"),
-            (Scope::Customer, "cust_42", Shelf::EvenEnds, "tg1:{c:cust_42}:ends0"),
-            (Scope::User, "cust_42/#ab", Shelf::Budgets, "tg1:{c:cust_42}:user:#ab:budgets"),
+            (Scope::Customer, "cust_42", Shelf::Limits, "tg1:{c:cust_42}:limits"),
+            (Scope::Customer, "cust_42", Shelf::Ends(26), "tg1:{shared}:ends:1a"),
+            (Scope::User, "cust_42/#ab", Shelf::Limits, "tg1:{c:cust_42}:user:#ab:limits"),
             (Scope::Customer, "cust_42", Shelf::Leases, "tg1:{shared}:leases"),
-            (Scope::App, "shop", Shelf::Budgets, "tg1:{shared}:app:shop:budgets"),
-            (Scope::Share, "mini/background", Shelf::Rates, "tg1:{shared}:share:mini/background:rates"),
-            (Scope::Gateway, "", Shelf::Budgets, "tg1:{shared}:gateway::budgets"),
+            (Scope::App, "shop", Shelf::Limits, "tg1:{shared}:app:shop:limits"),
+            (Scope::Share, "mini/background", Shelf::Limits, "tg1:{shared}:share:mini/background:limits"),
+            (Scope::Gateway, "", Shelf::Limits, "tg1:{shared}:gateway::limits"),
         ] {
             assert_eq!(Key { scope: &scope(whose, owner), shelf, group: Group::Whole }.to_string(), name);
         }
@@ -271,12 +286,14 @@ mod tests {
     fn in_a_cluster_each_group_has_one_tag() {
         let part = Tag::of("cust_42");
         for (whose, owner, shelf, group, name) in [
-            (Scope::Customer, "cust_42", Shelf::Rates, Group::Customer, format!("tg1:{part}:c:cust_42:rates")),
-            (Scope::User, "cust_42/#ab", Shelf::Budgets, Group::Customer, format!("tg1:{part}:c:cust_42:user:#ab:budgets")),
+            (Scope::Customer, "cust_42", Shelf::Limits, Group::Customer, format!("tg1:{part}:c:cust_42:limits")),
+            (Scope::User, "cust_42/#ab", Shelf::Limits, Group::Customer, format!("tg1:{part}:c:cust_42:user:#ab:limits")),
+            (Scope::Customer, "cust_42", Shelf::Ends(26), Group::Customer, format!("tg1:{part}:ends:1a")),
+            (Scope::Customer, "cust_42", Shelf::Ends(26), Group::Shared, String::from("tg1:{shared}:ends:1a")),
             (Scope::Customer, "cust_42", Shelf::Leases, Group::Customer, format!("tg1:{part}:leases")),
             (Scope::Customer, "cust_42", Shelf::Holds, Group::Shared, String::from("tg1:{shared}:c:cust_42:holds")),
             (Scope::Customer, "cust_42", Shelf::Leases, Group::Shared, String::from("tg1:{shared}:leases")),
-            (Scope::App, "shop", Shelf::Budgets, Group::Shared, String::from("tg1:{shared}:app:shop:budgets")),
+            (Scope::App, "shop", Shelf::Limits, Group::Shared, String::from("tg1:{shared}:app:shop:limits")),
         ] {
             assert_eq!(Key { scope: &scope(whose, owner), shelf, group }.to_string(), name);
         }
@@ -294,38 +311,36 @@ mod tests {
         let (pool, customer) = (scope(Scope::Pool, "mini"), scope(Scope::Customer, "c"));
         let said = Key { scope: &customer, shelf: Shelf::Said, group: Group::Whole };
         let mut set = KeySet::default();
-        let limits = [
-            (&pool, LimitName::Tpm),
-            (&customer, LimitName::Messages),
-            (&customer, LimitName::Spend(Period::Day)),
-            (&customer, LimitName::Rpm),
-        ];
         set.other(Group::Whole, &customer, Shelf::Holds);
         set.known(said);
-        for (scope, limit) in limits {
-            set.limit(Group::Whole, scope, limit);
+        for scope in [&pool, &customer, &pool] {
+            set.limits_of(Group::Whole, scope);
         }
         set.other(Group::Whole, &customer, Shelf::Holds);
         // All customers share these.
         let another = scope(Scope::Customer, "d");
         for whose in [&customer, &another] {
             set.other(Group::Whole, whose, Shelf::Leases);
+            set.other(Group::Whole, whose, Shelf::from(made_at(8_191)));
             set.known(Key { scope: whose, shelf: Shelf::Plans, group: Group::Whole });
         }
         let names: Vec<_> = set.keys().map(ToString::to_string).collect();
         let right = [
-            "tg1:{shared}:pool:mini:rates",
-            "tg1:{c:c}:rates",
-            "tg1:{c:c}:budgets",
+            "tg1:{shared}:pool:mini:limits",
+            "tg1:{c:c}:limits",
             "tg1:{c:c}:said",
             "tg1:{shared}:plans",
             "tg1:{c:c}:holds",
             "tg1:{shared}:leases",
+            "tg1:{shared}:ends:0",
         ];
-        assert_eq!((names.as_slice(), set.limits(), set.values(), set.count()), (&right.map(String::from)[..], 3, 5, 7));
-        assert_eq!(limits.map(|(scope, limit)| set.place_of_limit(Group::Whole, scope, limit)), [1, 2, 3, 2]);
-        assert_eq!((set.place_of_known(&said), set.place_of(Group::Whole, &customer, Shelf::Holds)), (4, 6));
-        assert_eq!([&customer, &another].map(|whose| set.place_of(Group::Whole, whose, Shelf::Leases)), [7, 7]);
+        assert_eq!((names.as_slice(), set.limits(), set.values(), set.count()), (&right.map(String::from)[..], 2, 4, 7));
+        assert_eq!([&pool, &customer].map(|scope| set.place_of_limits(Group::Whole, scope)), [1, 2]);
+        assert_eq!((set.place_of_known(&said), set.place_of(Group::Whole, &customer, Shelf::Holds)), (3, 5));
+        for (shelf, place) in [(Shelf::Leases, 6), (Shelf::from(made_at(0)), 7)] {
+            assert_eq!([&customer, &another].map(|whose| set.place_of(Group::Whole, whose, shelf)), [place; 2]);
+        }
+        assert_eq!(Shelf::from(made_at(8_192)), Shelf::Ends(1), "of the next moment");
     }
 
     #[test]

@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn holds_are_read_and_what_is_not_one_is_left_out() {
         let decision = reply::tests::packed(&[9_000, 0, 0, -1, 0]);
-        let record = "9500 p|tg1:{c:x}:budgets spend_day 86400 70|tg1:{c:x}:budgets requests_day 86400 1";
+        let record = "9500 p|tg1:{c:x}:limits spend_day 86400 70|tg1:{c:x}:limits requests_day 86400 1";
         let holds = Value::Array([text("0a"), text(record), text("0b"), text("nonsense")].to_vec());
         let right = Seen {
             at: Timestamp(9_000),

@@ -330,7 +330,7 @@ impl Ledger for RedisLedger {
             let group = *groups.iter().find(|group| group.keeps(scope.scope)).expect("every scope lies in a group");
             let customer = scope.owner.split('/').next().unwrap_or_default();
             let mut command = redis::cmd("GET");
-            command.arg(Key { scope, shelf: Shelf::Budgets, group });
+            command.arg(Key { scope, shelf: Shelf::Limits, group });
             reply::balances(&self.servers.one(group.slot(customer), command).await?)
         }
         .boxed()

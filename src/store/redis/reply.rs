@@ -366,8 +366,8 @@ pub(super) mod tests {
 
     #[test]
     fn what_a_sweep_needs_declared_is_read() {
-        let named = Value::Array(vec![Value::Int(2), text("tg1:{shared}:app:shop:budgets")]);
-        assert_eq!(swept(&named), Ok((2, vec![String::from("tg1:{shared}:app:shop:budgets")])));
+        let named = Value::Array(vec![Value::Int(2), text("tg1:{shared}:app:shop:limits")]);
+        assert_eq!(swept(&named), Ok((2, vec![String::from("tg1:{shared}:app:shop:limits")])));
         assert_eq!(swept(&Value::Array(vec![Value::Int(0)])), Ok((0, Vec::new())));
         assert_eq!(lowered(&packed(&[1, 2, 3, 4, 5, 6, 7, 8]), 2), Ok(vec![[1, 2, 3, 4], [5, 6, 7, 8]]));
         for reply in [Value::Nil, Value::Array(Vec::new()), Value::Array(vec![Value::Int(-1)])] {

@@ -3,7 +3,7 @@
 //! Where all fit, or all end as their holds say, a script changes each limit once and answers how it stands after all of them; what that
 //! means for each is read in [`super::stands`]. The script sees for itself whether it is so; here is only left out what it never does so.
 
-use super::call::{Ask, MAX_SECOND, Mode, OF_AN_END, changed_in, known_keys, part};
+use super::call::{Ask, MAX_SECOND, Mode, changed_in, known_keys, of_an_end, part};
 use super::floor::Floors;
 use super::keys::{KeySet, Shelf};
 use super::slots::Group;
@@ -18,6 +18,7 @@ use crate::limit::{Claim, LimitName, Line, Rule, Settlement};
 const PER_SORT: usize = 6;
 const PER_LIMIT: usize = 8;
 const HEAD: usize = 8;
+const KEYS_OF_AN_END: usize = 3;
 
 /// What admissions ask for together, and of each what its hold record has behind the deadline.
 pub(super) fn of_admissions(
@@ -97,12 +98,12 @@ pub(super) fn of_ends(
         return None;
     }
     let (sorts, of_limits) = sorts(told);
-    let numbers = HEAD + OF_AN_END.len() * ends.len() + PER_SORT * sorts.len() + PER_LIMIT * told.count();
+    let numbers = HEAD + KEYS_OF_AN_END * ends.len() + PER_SORT * sorts.len() + PER_LIMIT * told.count();
     let mut sums = Packed::with_capacity(numbers);
     sums.number(now.map_or(0, Timestamp::micros));
     [keys.limits(), ends.len(), sorts.len()].into_iter().for_each(|count| sums.place(count));
     for (end, _) in ends {
-        OF_AN_END.into_iter().for_each(|shelf| sums.place(keys.place_of(group, &end.customer, shelf)));
+        of_an_end(end).into_iter().for_each(|shelf| sums.place(keys.place_of(group, &end.customer, shelf)));
     }
     sorts.iter().for_each(|sort| sort.write(&mut sums));
 

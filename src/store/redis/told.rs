@@ -44,7 +44,7 @@ impl<'a> Told<'a> {
         for request in requests {
             let before = named.len();
             for claim in request {
-                let place = keys.place_of_limit(group, &claim.scope, claim.limit);
+                let place = keys.place_of_limits(group, &claim.scope);
                 let next = limits.len();
                 let at = *first.entry((place, limit_number(claim.limit))).or_insert(next);
                 // Under another rule it is another one (a plan or a period changed between two requests), which is seldom; and so is one

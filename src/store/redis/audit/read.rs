@@ -44,8 +44,8 @@ pub(super) struct Beside {
 
 /// How names of hashes of holds end.
 pub(super) const HOLDS: &str = ":holds";
-/// How names of keys of budgets end.
-pub(super) const BUDGETS: &str = ":budgets";
+/// How names of keys end in which limits live.
+pub(super) const LIMITS: &str = ":limits";
 /// The index on one server, and of what all share in a cluster.
 const SHARED: &str = "tg1:{shared}";
 
@@ -191,14 +191,13 @@ mod tests {
 
     #[test]
     fn a_hold_is_read_as_the_scripts_write_it() {
-        let parts =
-            vec![(held("tg1:{c:a}:budgets", "spend_day", 5), 7), (held("tg1:{shared}:app:x:budgets", "tokens_day", 6), 0)];
-        let text = "|tg1:{c:a}:budgets spend_day 5 7|tg1:{shared}:app:x:budgets tokens_day 6 0";
+        let parts = vec![(held("tg1:{c:a}:limits", "spend_day", 5), 7), (held("tg1:{shared}:app:x:limits", "tokens_day", 6), 0)];
+        let text = "|tg1:{c:a}:limits spend_day 5 7|tg1:{shared}:app:x:limits tokens_day 6 0";
         for head in ["1800", "1800 p", "1800 25"] {
             let right = HoldRecord { deadline: 1_800, parts: parts.clone() };
             assert_eq!(HoldRecord::read(format!("{head}{text}").as_bytes()), Some(right), "{head}");
         }
-        for bad in ["", "1800", "-5|tg1:{c:a}:budgets spend_day 5 7", "1800 q|tg1:{c:a}:budgets spend_day 5 7"] {
+        for bad in ["", "1800", "-5|tg1:{c:a}:limits spend_day 5 7", "1800 q|tg1:{c:a}:limits spend_day 5 7"] {
             assert_eq!(HoldRecord::read(bad.as_bytes()), None, "{bad}");
         }
         for bad in ["tg1:k spend_day 5 -7", "tg1:k spend_day 5", "tg1:k rpm 5 7", "k spend_day 5 7", "tg1:k spend_day 5 7 9", ""]
@@ -214,14 +213,14 @@ mod tests {
         assert_eq!(of("tg1:{c:a:b}:holds", false), named("tg1:{shared}:leases", "a:b"));
         assert_eq!(of("tg1:{g0f}:c:a:b:holds", true), named("tg1:{g0f}:leases", "a:b"));
         assert_eq!(of("tg1:{shared}:c:a:holds", true), named("tg1:{shared}:leases", "a"));
-        assert_eq!((of("tg1:{c:a}:budgets", false), of("tg1:{shared}:pool:x:holds", true)), (None, None));
+        assert_eq!((of("tg1:{c:a}:limits", false), of("tg1:{shared}:pool:x:holds", true)), (None, None));
 
-        let own = Names::beside("tg1:{c:a}:user:u:budgets", false);
+        let own = Names::beside("tg1:{c:a}:user:u:limits", false);
         assert_eq!((own.only.as_deref(), own.before.as_str()), (Some("tg1:{c:a}:holds"), ""));
         for (key, clustered, name) in [
-            ("tg1:{shared}:app:x:budgets", false, "tg1:{c:CUSTOMER}:holds"),
-            ("tg1:{shared}:app:x:budgets", true, "tg1:{shared}:c:CUSTOMER:holds"),
-            ("tg1:{g0f}:c:a:budgets", true, "tg1:{g0f}:c:CUSTOMER:holds"),
+            ("tg1:{shared}:app:x:limits", false, "tg1:{c:CUSTOMER}:holds"),
+            ("tg1:{shared}:app:x:limits", true, "tg1:{shared}:c:CUSTOMER:holds"),
+            ("tg1:{g0f}:c:a:limits", true, "tg1:{g0f}:c:CUSTOMER:holds"),
         ] {
             let beside = Names::beside(key, clustered);
             assert_eq!((format!("{}CUSTOMER{}", beside.before, beside.after), beside.only), (name.to_owned(), None));
