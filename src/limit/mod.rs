@@ -4,6 +4,7 @@
 //! used. Both stores follow these functions to the number: the embedded one calls them, the Lua scripts mirror them, and one
 //! conformance suite compares the two.
 
+pub mod admission;
 pub mod bucket;
 pub mod budget;
 pub mod claim;
@@ -12,10 +13,10 @@ pub mod gauge;
 pub mod refusal;
 pub mod window;
 
+pub use admission::{Admission, Decision, Line, Outcome, Settlement, Verdict};
 pub use bucket::{Bucket, BucketError, BucketState};
 pub use budget::BudgetState;
 pub use claim::{Claim, Elastic, LimitName, Measure, Rule, Scope, ScopeKey};
-pub use decide::{Admission, Decision, Line, Outcome, Settlement, Verdict};
 pub use gauge::Gauge;
 pub use refusal::{Refusal, Remedy};
 pub use window::WindowState;

@@ -1,7 +1,7 @@
 //! A refusal as a value: which limit, whose, how much, and when to come back.
 
+use super::admission::{Decision, Outcome, Verdict};
 use super::claim::{Claim, LimitName, Measure, Rule, Scope};
-use super::decide::{Decision, Outcome, Verdict};
 use crate::domain::Timestamp;
 
 /// How long a request should wait when only requests in flight stand in its way, microseconds.

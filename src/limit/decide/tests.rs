@@ -1,5 +1,5 @@
 use super::*;
-use crate::domain::{NanoUsd, Period, Zone};
+use crate::domain::{NanoUsd, Period, ReservationId, Zone};
 use crate::limit::{Bucket, Refusal, Remedy, Scope};
 use std::collections::HashMap;
 

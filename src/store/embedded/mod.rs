@@ -9,6 +9,7 @@ mod books;
 mod boot;
 mod disk;
 mod known;
+mod open;
 mod part;
 mod place;
 mod record;

@@ -5,7 +5,7 @@ use super::disk::Space;
 use super::record::{BalanceKey, Booking, Entry, Kind};
 use super::*;
 use crate::domain::{Period, ReservationId, Zone};
-use crate::limit::decide::Outcome;
+use crate::limit::Outcome;
 use crate::limit::{Bucket, LimitName, Measure, Rule, Scope};
 use failing::{FlakyDisk, over};
 use std::collections::HashMap;

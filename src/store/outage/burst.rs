@@ -1,6 +1,6 @@
 //! One outage, from the first failure to the probe that succeeds.
 
-use super::Counts;
+use super::guard::Counts;
 use super::memory::Memory;
 use super::share::{Part, Shares};
 use crate::config::policy::Outage;

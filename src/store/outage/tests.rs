@@ -1,6 +1,8 @@
 use super::fixture::{DAY, admission, customer, settlement};
 use super::*;
 use crate::store::embedded::EmbeddedLedger;
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::Instant;

@@ -1,8 +1,9 @@
 //! The task beside the calls: tells the store that this gateway lives, probes it while it is away, and catches up when it is back.
 
+use super::StoreError;
 use super::breaker::Fault;
+use super::guard::Guard;
 use super::journal::Waiting;
-use super::{Guard, StoreError};
 use crate::limit::Settlement;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
