@@ -23,9 +23,11 @@ const MORE_PORTS: u16 = 50;
 
 /// Runs the demo until SIGINT or SIGTERM.
 pub fn run(args: Demo) -> ExitCode {
-    if let Err(error) = log::start(&args.log, None) {
-        return super::fail(&format!("cannot log: {error}"), super::BAD_CONFIG);
-    }
+    // The last to be dropped: what happens at the end is logged, too.
+    let _log = match log::start(&args.log, None) {
+        Ok(log) => log,
+        Err(error) => return super::fail(&format!("cannot log: {error}"), super::BAD_CONFIG),
+    };
     let runtime = match super::runtime() {
         Ok(runtime) => runtime,
         Err(error) => return super::fail(&error.to_string(), 1),

@@ -26,9 +26,11 @@ pub fn run(args: Serve) -> ExitCode {
             return super::fail("the configuration cannot be used; nothing was started", BAD_CONFIG);
         }
     };
-    if let Err(error) = log::start(&args.logging.log, args.logging.log_file.as_deref()) {
-        return super::fail(&format!("cannot log: {error}"), BAD_CONFIG);
-    }
+    // The last to be dropped: what happens at the end is logged, too.
+    let _log = match log::start(&args.logging.log, args.logging.log_file.as_deref()) {
+        Ok(log) => log,
+        Err(error) => return super::fail(&format!("cannot log: {error}"), BAD_CONFIG),
+    };
     for warning in &warnings {
         tracing::warn!("{warning}");
     }

@@ -1,6 +1,7 @@
 //! Log lines: JSON, one object a line. The access line, of which every request writes one, comes with its members [spelled] and
 //! is only put together here; whatever else is logged takes the library's way, which reads the same and costs more.
 
+use super::gathered::ACCESS;
 use super::{SystemClock, spelled};
 use crate::domain::Clock;
 use std::fmt;
@@ -9,9 +10,6 @@ use tracing::{Event, Subscriber};
 use tracing_subscriber::fmt::format::{Format, FormatEvent, FormatFields, Json, Writer};
 use tracing_subscriber::fmt::{FmtContext, format};
 use tracing_subscriber::registry::LookupSpan;
-
-/// The target of access lines.
-const ACCESS: &str = "access";
 
 /// Spells log lines.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 
 pub mod alerts;
 pub mod clock;
+mod gathered;
 mod line;
 pub mod log;
 pub mod metrics;
