@@ -1,5 +1,6 @@
 //! What may happen to a ticket, and what may not.
 
+use super::acts::{LISTED, REMEMBERED};
 use super::*;
 use crate::domain::{CustomerId, NanoUsd, RequestId};
 
