@@ -1,5 +1,6 @@
 //! The calls of the scripts, argument by argument. Their contracts stand at the top of each, in `lua/`.
 
+use super::command::{Call, Hex, Text};
 use super::floor::Floors;
 use super::keys::{Key, KeySet, Shelf};
 use super::slots::Group;
@@ -9,17 +10,14 @@ use super::told::Told;
 use crate::config::policy::LostHold;
 use crate::domain::Timestamp;
 use crate::limit::bucket::MAX_EXACT;
-use crate::limit::{Admission, Claim, Elastic, Line, Measure, ScopeKey, Settlement};
+use crate::limit::{Admission, Claim, Line, Measure, ScopeKey, Settlement};
 use crate::store::{Known, Renewal};
 use redis::Cmd;
-use std::fmt::Write as _;
 use std::time::Duration;
 
 /// The latest boundary of a period that still is an exact number of microseconds, in seconds (the year 2255).
 pub(super) const MAX_SECOND: u64 = 9_000_000_000;
-/// Numbers of a call, of a limit with its rule, of an admission, of an end, before those of the claims and lines; the most of a line.
-const HEAD: usize = 8;
-const PER_LIMIT: usize = 16;
+/// Numbers of an admission and of an end, before those of the claims and lines; the most of a line.
 const OF_ADMISSION: usize = 14;
 const OF_END: usize = 5;
 const PER_LINE: usize = 4;
@@ -273,121 +271,5 @@ impl Sweep<'_> {
     }
 }
 
-/// A command under construction: its keys, its numbers (one argument), and then its texts.
-struct Call<'a> {
-    cmd: Cmd,
-    numbers: Packed,
-    texts: Vec<Text<'a>>,
-}
-
-/// An argument that is no number.
-enum Text<'a> {
-    Reservation(crate::domain::ReservationId),
-    Customer(&'a str),
-    Short([u8; 16]),
-    Held(String),
-    Sums(Vec<u8>),
-}
-
-impl<'a> Call<'a> {
-    /// Of these keys and limits, with room for so many numbers of admissions and ends.
-    fn begin(sha: &str, keys: &KeySet<'_>, told: &Told<'_>, numbers: usize) -> Self {
-        let mut cmd = Cmd::with_capacity(4 + keys.count(), 64 + 48 * keys.count());
-        cmd.arg("EVALSHA").arg(sha).arg(keys.count());
-        for key in keys.keys() {
-            cmd.arg(key);
-        }
-        Self { cmd, numbers: Packed::with_capacity(HEAD + PER_LIMIT * told.count() + numbers), texts: Vec::new() }
-    }
-
-    /// What scripts begin with: the time (zero stands for the server's own), and some counts.
-    fn head(&mut self, now: Option<Timestamp>, counts: &[usize]) {
-        self.numbers.number(now.map_or(0, Timestamp::micros));
-        counts.iter().for_each(|count| self.numbers.place(*count));
-    }
-
-    /// An admission as `claims.lua` reads it; `limits` are those of its claims.
-    fn admission(&mut self, keys: &KeySet<'_>, ask: &Ask<'a>, limits: &mut impl Iterator<Item = usize>) {
-        let Ask { admission, group, mode, lease, waits, granted, known: _ } = *ask;
-        let (customer, numbers) = (&admission.customer, &mut self.numbers);
-        [Shelf::Holds, Shelf::Leases].into_iter().for_each(|shelf| numbers.place(keys.place_of(group, customer, shelf)));
-        let mode = match mode {
-            Mode::Take => 0,
-            Mode::Provisional => 1,
-            Mode::Refused => 2,
-        };
-        let elastic = |e: &Elastic| (e.fixed, e.per_token, granted.unwrap_or(e.wanted), e.floor);
-        let (fixed, per_token, wanted, floor) = admission.elastic.as_ref().map_or((0, 0, 0, 0), elastic);
-        for number in [mode, lease, waits, fixed, per_token, wanted, floor, ask.claims().count() as u64] {
-            numbers.number(number);
-        }
-        for (claim, limit) in ask.claims().zip(limits) {
-            numbers.place(limit);
-            numbers.number(ask.amount(claim));
-        }
-        self.texts.extend([Text::Reservation(admission.reservation), Text::Customer(&customer.owner)]);
-    }
-
-    /// The end of a reservation as `ends.lua` reads it, with these lines, each with its limit.
-    fn end<'b>(
-        &mut self,
-        keys: &KeySet<'_>,
-        group: Group,
-        end: &Settlement,
-        charged: bool,
-        lines: impl Iterator<Item = (&'b Line, usize)>,
-    ) {
-        let numbers = &mut self.numbers;
-        of_an_end(end).into_iter().for_each(|shelf| numbers.place(keys.place_of(group, &end.customer, shelf)));
-        numbers.number(u64::from(charged));
-        let lines: Vec<_> = lines.collect();
-        numbers.place(lines.len());
-        // What the hold record has, if everything is as this gateway knows it.
-        let mut held = String::new();
-        for (Line { claim, actual, booked }, limit) in lines {
-            numbers.place(limit);
-            for number in [claim.amount, *actual, *booked] {
-                numbers.number(number);
-            }
-            if claim.is_budget() {
-                part(&mut held, group, claim, *booked, claim.amount);
-            }
-        }
-        let short = end.reservation.bits().to_be_bytes();
-        self.texts.extend([Text::Reservation(end.reservation), Text::Short(short), Text::Held(held)]);
-    }
-
-    fn done(self) -> Cmd {
-        let Self { mut cmd, numbers, texts } = self;
-        cmd.arg(numbers.bytes());
-        for text in texts {
-            match text {
-                Text::Reservation(reservation) => cmd.arg(Hex(reservation)),
-                Text::Customer(customer) => cmd.arg(customer),
-                Text::Short(bytes) => cmd.arg(&bytes),
-                Text::Held(parts) => cmd.arg(parts),
-                Text::Sums(numbers) => cmd.arg(numbers),
-            };
-        }
-        cmd
-    }
-}
-
-/// Adds what a hold record has of a budget that is claimed.
-pub(super) fn part(record: &mut String, group: Group, claim: &Claim, start: u64, amount: u64) {
-    let key = Key { scope: &claim.scope, shelf: Shelf::Limits, group };
-    let _ = write!(record, "|{key} {} {start} {}", claim.limit.as_str(), amount.min(MAX_EXACT));
-}
-
-/// A reservation id as the scripts know it: 32 hexadecimal digits.
-struct Hex(crate::domain::ReservationId);
-
-impl redis::ToRedisArgs for Hex {
-    fn write_redis_args<W: ?Sized + redis::RedisWrite>(&self, out: &mut W) {
-        out.write_arg_fmt(self.0);
-    }
-}
-
 #[cfg(test)]
-#[path = "call_tests.rs"]
 mod tests;

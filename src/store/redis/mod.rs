@@ -17,6 +17,7 @@ pub mod audit;
 mod away;
 mod call;
 mod cluster;
+mod command;
 mod confirm;
 #[cfg(test)]
 mod damaged;

@@ -3,7 +3,8 @@
 //! Where all fit, or all end as their holds say, a script changes each limit once and answers how it stands after all of them; what that
 //! means for each is read in [`super::stands`]. The script sees for itself whether it is so; here is only left out what it never does so.
 
-use super::call::{Ask, MAX_SECOND, Mode, changed_in, known_keys, of_an_end, part};
+use super::call::{Ask, MAX_SECOND, Mode, changed_in, known_keys, of_an_end};
+use super::command::part;
 use super::floor::Floors;
 use super::keys::{KeySet, Shelf};
 use super::slots::Group;

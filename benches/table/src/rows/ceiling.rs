@@ -164,17 +164,17 @@ impl Judged {
             let admitted = number("status") == 200;
             let (estimated, actual) = (number("estimated_input_tokens"), number("input_tokens"));
             let cap = number("output_cap");
+            let as_asked = line["degraded"].is_null();
+            let wish = if as_asked { 0 } else { WISH };
             // What the provider found the input to be is what the ceiling is settled to, where that is more.
-            let claim = if admitted && line["degraded"].is_null() {
-                estimated.max(actual).max(cap)
-            } else if admitted {
-                (estimated + WISH).max(actual).max(cap)
+            let claim = if admitted {
+                (estimated + wish).max(actual).max(cap)
             } else {
                 number("refused_asked").min(estimated.max(cap) + WISH)
             };
             decisions.push((decided, admitted, claim));
             // A prompt to which we added the wish for a short answer is not the one that was estimated.
-            if admitted && actual > 0 && line["degraded"].is_null() {
+            if admitted && actual > 0 && as_asked {
                 let off = estimated.abs_diff(actual) as f64 * 100.0 / actual as f64;
                 judged.off += off;
                 judged.most_off = judged.most_off.max(off);

@@ -1,6 +1,6 @@
 use super::*;
 use crate::domain::{Boundaries, Period, ReservationId};
-use crate::limit::{Bucket, LimitName, Rule, Scope};
+use crate::limit::{Bucket, Elastic, LimitName, Rule, Scope};
 use crate::store::redis::stored;
 
 /// The arguments of a command: numbers where they are packed ones, text where not.
@@ -129,7 +129,7 @@ fn in_a_cluster_a_call_is_about_one_group_only() {
     claims.push(Claim { scope: ScopeKey { scope: Scope::App, owner: "shop".into() }, ..claims[1].clone() });
     let elastic = Elastic::new(1_000, 500, 12, 2);
     let admission = Admission { reservation: ReservationId::new(255), customer: customer.clone(), claims, elastic, lease: 60 };
-    let part = super::super::slots::Tag::of("c");
+    let part = crate::store::redis::slots::Tag::of("c");
     let own = |shelf: &str| format!("tg1:{part}:c:c:{shelf}");
     let first = Ask { mode: Mode::Provisional, lease: 5, ..Ask::all(&admission, Group::Customer) };
     let numbers = format!("0 1 1 1 {TOLD} 0 0 0 0 2 3 1 5 0 1000 500 12 2 2 1 1 2 7");
