@@ -50,9 +50,7 @@ if indexed > 2 then
     call('DEL', leases_in)
     added = call('ZADD', leases_in, unpack(index))
   end
-  if added > 0 and call('PTTL', leases_in) < lease / 1000 + 2 * DAY_MS then
-    call('PEXPIRE', leases_in, kept_for)
-  end
+  if added > 0 then keep(leases_in, lease / 1000 + 2 * DAY_MS) end
   local kept = {}
   for i = 1, asked do
     local holds = places[i]

@@ -12,3 +12,10 @@ local BUCKET, WINDOW, BUDGET = 98, 119, 109             -- 'b', 'w', 'm'
 
 local HEALING = 16                      -- of what cannot be earned, one part in so many pays back what a mirror holds
 local YEAR = 31536000000000             -- microseconds until a bucket that never refills is called full
+
+-- Makes sure that a key just written lives at least `need` milliseconds; never shortens its life.
+local function keep(key, need)
+  if call('PTTL', key) < need then
+    call('PEXPIRE', key, format('%d', need + SLACK_MS))
+  end
+end

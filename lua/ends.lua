@@ -12,9 +12,8 @@
 --   number of lines that change anything, then of each its limit (see call.lua), claimed, actual, booked (period start or slot in
 --   seconds).
 --
--- An end is remembered for an hour at least, longer than anything is replayed: the hash lives for two hours, and again where an end comes
--- when less than one is left. Its letter says how it came: `s` settled, `u` settled without a hold that should have been known, so that
--- rates were not refunded.
+-- An end is remembered for an hour at least, longer than anything is replayed. Its letter says how it came: `s` settled, `u` settled
+-- without a hold that should have been known, so that rates were not refunded.
 
 -- === read ===
 
@@ -159,5 +158,5 @@ local function write_end(e)
   if e.lost then call('HDEL', e.lost_in, e.reservation) end
   replace_foreign(e.ends)
   call('HSET', e.ends, e.short, e.again or (e.charged and 's' or 'u'))
-  if call('PTTL', e.ends) < HOUR_MS then call('PEXPIRE', e.ends, format('%d', 2 * HOUR_MS)) end
+  keep(e.ends, HOUR_MS)
 end

@@ -54,7 +54,6 @@ for i = 1, #moments do
   local shorts, ends, noted = sought_in[moments[i]], KEYS[moments[i]], {}
   for j = 1, #shorts do noted[2 * j - 1], noted[2 * j] = shorts[j], 's' end
   call('HSET', ends, unpack(noted))
-  -- As write_end does it.
-  if call('PTTL', ends) < HOUR_MS then call('PEXPIRE', ends, format('%d', 2 * HOUR_MS)) end
+  keep(ends, HOUR_MS)
 end
 return pack('<' .. rep('d', answered), unpack(answers, 1, answered))

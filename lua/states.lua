@@ -84,13 +84,6 @@ local function replace_foreign(key)
   end
 end
 
--- Makes sure that a key just written lives at least `need` milliseconds; never shortens its life.
-local function keep(key, need)
-  if call('PTTL', key) < need then
-    call('PEXPIRE', key, format('%d', need + SLACK_MS))
-  end
-end
-
 -- Sees that a sweeper looks at the customer no later than at `deadline`; `indexed` is when it would look anyway. When it looks then.
 local function index_hold(key, customer, indexed, deadline, now)
   if indexed and tonumber(indexed) <= deadline then return indexed end

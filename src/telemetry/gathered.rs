@@ -1,6 +1,6 @@
 //! Where log lines go: access lines, of which every request writes one, gather for a moment and are written many at once by a thread of
-//! their own, so that no request waits for a disk or for whoever reads our standard error. Any other line is written at once, behind
-//! those that have gathered, so that lines stand in the order in which they came.
+//! their own, so that no request waits for a disk, or for whoever reads our standard error, to write its line. Any other line is written
+//! at once, and waited for, behind those that have gathered, so that lines stand in the order in which they came.
 //!
 //! What has gathered when the process is killed (`kill -9`) is lost: ten milliseconds of access lines, of which the records of requests
 //! tell as well. When it ends in any other way it is written.
